@@ -1,21 +1,14 @@
 package worktree
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
-	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/safename"
 )
 
@@ -88,7 +81,7 @@ type Worktree struct {
 // Release says that this process does not use the worktree any longer.
 func (w *Worktree) Release() error { return w.lease.release() }
 
-// state is how far the worktree of a record is made. After a crash it says where to continue.
+// state names the last completed step of a worktree, from which to continue after a crash.
 type state string
 
 const (
@@ -115,83 +108,6 @@ func (rec *record) attempt() Attempt { return Attempt{rec.Task, rec.Number, rec.
 
 // maxRecord is the maximum size of a record in bytes.
 const maxRecord = 64 << 10
-
-func (r *Repo) path(name string) string { return filepath.Join(r.dir, name) }
-
-var errRecord = errors.New("damaged record of a worktree")
-
-// load returns the record of a name; nil if there is none.
-func (r *Repo) load(name string) (*record, error) {
-	path := r.path(name) + recordSuffix
-	text, err := private.ReadFile(path, maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	rec := &record{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(rec); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, errRecord, err)
-	}
-	a := rec.attempt()
-	switch {
-	case a.check() != nil || a.name() != name:
-		return nil, fmt.Errorf("%s: %w: it is for another attempt", path, errRecord)
-	case !isObjectID(rec.Commit):
-		return nil, fmt.Errorf("%s: %w: it has no commit", path, errRecord)
-	}
-	return rec, nil
-}
-
-// save writes a record; a crash leaves the old one or the new one.
-func (r *Repo) save(rec *record) error {
-	text, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
-	name := rec.attempt().name()
-	temporary := r.path(name) + newSuffix
-	file, err := private.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(temporary, r.path(name)+recordSuffix)
-	}
-	return err
-}
-
-// forget removes the record of a name.
-func (r *Repo) forget(name string) error {
-	return removeFiles(r.path(name)+newSuffix, r.path(name)+recordSuffix)
-}
-
-// names returns the names that have a record, in order.
-func (r *Repo) names() (all []string, err error) {
-	entries, err := os.ReadDir(r.dir)
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), recordSuffix); ok {
-			all = append(all, name)
-		}
-	}
-	return all, err
-}
-
-// resolve returns the commit that a base names.
-func (r *Repo) resolve(ctx context.Context, base string) (string, error) {
-	if base == "" {
-		base = "HEAD"
-	}
-	commit, ok := git{dir: r.own}.commit(ctx, base)
-	if !ok {
-		return "", fmt.Errorf("the base %q is no commit of the repository", plaintext.OneLine(base, 200))
-	}
-	return commit, nil
-}
 
 // isObjectID reports whether a text is the full name of an object.
 func isObjectID(text string) bool {

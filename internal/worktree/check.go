@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
@@ -29,13 +27,13 @@ type Status struct {
 
 // List returns the worktrees of all attempts, in the order of their names.
 func (r *Repo) List(ctx context.Context) ([]Status, error) {
-	names, err := r.names()
+	names, err := r.dir.names()
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
 	var all []Status
 	for _, name := range names {
-		rec, err := r.load(name)
+		rec, err := r.dir.load(name)
 		if err != nil {
 			return nil, fmt.Errorf("listing worktrees: %w", err)
 		}
@@ -43,41 +41,28 @@ func (r *Repo) List(ctx context.Context) ([]Status, error) {
 			continue // removed meanwhile
 		}
 		a := rec.attempt()
-		used, err := r.looksUsed(name)
+		used, err := r.dir.looksUsed(name)
 		if err != nil {
 			return nil, fmt.Errorf("listing worktrees: %w", err)
 		}
 		all = append(all, Status{
-			Attempt: a, Path: r.path(name), Branch: a.Branch(), Commit: rec.Commit, Ports: rec.Ports,
-			Problem: string(r.inspect(ctx, rec)), InUse: used,
+			Attempt: a, Path: r.dir.path(name), Branch: a.Branch(), Commit: rec.Commit, Ports: rec.Ports,
+			Problem: string(r.git.inspect(ctx, rec, r.dir.path(name))), InUse: used,
 		})
 	}
 	return all, nil
-}
-
-// looksUsed reports whether a process uses the worktree of an attempt.
-func (r *Repo) looksUsed(name string) (used bool, err error) {
-	if _, err := os.Lstat(r.path(name) + lockSuffix); err == nil { // else nobody locks it
-		l, err := tryLock(r.path(name)+lockSuffix, unix.LOCK_EX)
-		if l == nil || err != nil {
-			return err == nil, err
-		}
-		defer l.release()
-	}
-	used, err = r.inUse(name)
-	return used || processIn(r.path(name)) != 0, err
 }
 
 // Check returns nil if the worktree of an attempt is as it was made: complete, known to git, with
 // the branch of the attempt checked out, a readable index, and no lock. The error wraps ErrCorrupt
 // and says what is wrong, or fs.ErrNotExist if there is no worktree.
 func (r *Repo) Check(ctx context.Context, a Attempt) error {
-	rec, err := r.load(a.name())
+	rec, err := r.dir.load(a.name())
 	if err == nil && (rec == nil || rec.Task != a.Task) {
 		err = fs.ErrNotExist
 	}
 	if err == nil {
-		err = r.inspect(ctx, rec).err()
+		err = r.git.inspect(ctx, rec, r.dir.path(a.name())).err()
 	}
 	if err != nil {
 		return fmt.Errorf("checking the worktree of %s: %w", a, err)
@@ -95,18 +80,16 @@ func (p problem) err() error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, string(p))
 }
 
-// inspect looks for what is wrong with the worktree of a record. One that is ready or was added is
-// complete for git.
-func (r *Repo) inspect(ctx context.Context, rec *record) problem {
-	a := rec.attempt()
-	path := r.path(a.name())
+// inspect returns the first problem of the worktree of a record, which is at path. The worktree of a record in
+// the state added or ready is complete for git.
+func (repo *gitRepo) inspect(ctx context.Context, rec *record, path string) problem {
 	if rec.State != ready && rec.State != added {
 		return "it was not completed: " + problem(rec.State)
 	}
 	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 		return "its directory is missing"
 	}
-	admin, err := r.adminDir(path)
+	admin, err := repo.adminDir(path)
 	if err != nil || admin == "" {
 		return "git does not list it"
 	}
@@ -125,7 +108,7 @@ func (r *Repo) inspect(ctx context.Context, rec *record) problem {
 		return "its HEAD is detached"
 	case err != nil:
 		return problem("its HEAD cannot be read: " + err.Error())
-	case branch != heads+a.Branch():
+	case branch != heads+rec.attempt().Branch():
 		return problem("it has another branch checked out: " + plaintext.OneLine(branch, 200))
 	}
 	if _, ok := g.commit(ctx, "HEAD"); !ok {
@@ -150,7 +133,7 @@ func (r *Repo) inspect(ctx context.Context, rec *record) problem {
 // are deleted. One whose set-up was not completed is left for Create. It returns what it did, and
 // touches nothing that a process uses.
 func (r *Repo) Repair(ctx context.Context) (done []string, err error) {
-	names, err := r.names()
+	names, err := r.dir.names()
 	for _, name := range names {
 		what, e := r.repair(ctx, name)
 		if what != "" {
@@ -164,35 +147,33 @@ func (r *Repo) Repair(ctx context.Context) (done []string, err error) {
 }
 
 func (r *Repo) repair(ctx context.Context, name string) (done string, err error) {
-	l, err := r.lock(ctx, name)
+	l, err := r.dir.lock(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, r.unlock(name, l)) }()
-	rec, err := r.load(name)
+	defer func() { err = errors.Join(err, r.dir.unlock(name, l)) }()
+	rec, err := r.dir.load(name)
 	if err != nil || rec == nil {
 		return "", err
 	}
-	if used, err := r.inUse(name); used || err != nil {
+	if used, err := r.dir.inUse(name); used || err != nil {
 		return "", err
 	}
 	if rec.State == adding || rec.State == removing {
 		_, err := r.remove(ctx, rec, l)
-		return "removed " + r.path(name) + ", which was not completed", err
+		return "removed " + r.dir.path(name) + ", which was not completed", err
 	}
-	return r.dropLocks(rec)
+	return r.git.dropLocks(r.dir.path(name), rec.attempt().Branch())
 }
 
-// dropLocks deletes lock files of git that belong to the worktree of a record alone, if no process
-// works in the worktree or has them open.
-func (r *Repo) dropLocks(rec *record) (done string, err error) {
-	a := rec.attempt()
-	path := r.path(a.name())
-	admin, err := r.adminDir(path)
+// dropLocks deletes the lock files of git that belong only to the worktree at path or to its branch. It leaves
+// them while a process works in the worktree, and those that a process has open.
+func (repo *gitRepo) dropLocks(path, branch string) (done string, err error) {
+	admin, err := repo.adminDir(path)
 	if err != nil || admin == "" || processIn(path) != 0 {
 		return "", err
 	}
-	stale := []string{filepath.Join(r.common, "refs", "heads", filepath.FromSlash(a.Branch())) + ".lock"}
+	stale := []string{filepath.Join(repo.common, "refs", "heads", filepath.FromSlash(branch)) + ".lock"}
 	for _, name := range []string{"index.lock", "HEAD.lock"} {
 		stale = append(stale, filepath.Join(admin, name))
 	}

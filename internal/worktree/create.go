@@ -33,16 +33,16 @@ func (r *Repo) create(ctx context.Context, a Attempt) (*Worktree, error) {
 		return nil, err
 	}
 	name := a.name()
-	l, err := r.lock(ctx, name)
+	l, err := r.dir.lock(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	rec, err := r.build(ctx, a, l)
 	var lease *fileLock
 	if err == nil {
-		lease, err = waitLock(ctx, r.path(name)+leaseSuffix, unix.LOCK_SH)
+		lease, err = waitLock(ctx, r.dir.path(name)+leaseSuffix, unix.LOCK_SH)
 	}
-	if err := errors.Join(err, r.unlock(name, l)); err != nil {
+	if err := errors.Join(err, r.dir.unlock(name, l)); err != nil {
 		return nil, err
 	}
 	return r.worktree(rec, lease), nil
@@ -50,7 +50,7 @@ func (r *Repo) create(ctx context.Context, a Attempt) (*Worktree, error) {
 
 func (r *Repo) worktree(rec *record, lease *fileLock) *Worktree {
 	a := rec.attempt()
-	return &Worktree{a, r.path(a.name()), rec.Commit, slices.Clone(rec.Ports), lease}
+	return &Worktree{a, r.dir.path(a.name()), rec.Commit, slices.Clone(rec.Ports), lease}
 }
 
 // same returns an error if a record is for another task or base than an attempt.
@@ -61,7 +61,7 @@ func (r *Repo) same(ctx context.Context, rec *record, a Attempt) error {
 	if rec.Base == a.Base {
 		return nil
 	}
-	if commit, err := r.resolve(ctx, a.Base); err != nil || commit != rec.Commit {
+	if commit, err := r.git.resolve(ctx, a.Base); err != nil || commit != rec.Commit {
 		return errors.Join(err, fmt.Errorf("it has the base %q: %w", rec.Base, ErrExists))
 	}
 	return nil
@@ -69,17 +69,18 @@ func (r *Repo) same(ctx context.Context, rec *record, a Attempt) error {
 
 // build makes the worktree of an attempt, or what is missing of it. The caller has locked it.
 func (r *Repo) build(ctx context.Context, a Attempt, l *fileLock) (*record, error) {
-	rec, err := r.load(a.name())
+	rec, err := r.dir.load(a.name())
 	if err == nil && rec != nil {
 		err = r.same(ctx, rec, a)
 	}
 	if err != nil {
 		return nil, err
 	}
+	path := r.dir.path(a.name())
 	if rec != nil && rec.State == ready {
-		return rec, r.inspect(ctx, rec).err()
+		return rec, r.git.inspect(ctx, rec, path).err()
 	}
-	if rec != nil && (rec.State != added || r.inspect(ctx, rec).err() != nil) { // a crash has left part of it
+	if rec != nil && (rec.State != added || r.git.inspect(ctx, rec, path) != "") { // a crash has left part of it
 		if _, err := r.remove(ctx, rec, l); err != nil {
 			return nil, err
 		}
@@ -102,14 +103,14 @@ func (r *Repo) build(ctx context.Context, a Attempt, l *fileLock) (*record, erro
 // begin writes the record of a new worktree.
 func (r *Repo) begin(ctx context.Context, a Attempt) (*record, error) {
 	name := a.name()
-	if _, err := os.Lstat(r.path(name)); err == nil {
-		return nil, fmt.Errorf("%s, which is no worktree of an attempt: %w", r.path(name), ErrExists)
+	if _, err := os.Lstat(r.dir.path(name)); err == nil {
+		return nil, fmt.Errorf("%s, which is no worktree of an attempt: %w", r.dir.path(name), ErrExists)
 	}
-	if _, exists := r.git().commit(ctx, heads+a.Branch()); exists {
+	if _, exists := r.git.shared().commit(ctx, heads+a.Branch()); exists {
 		return nil, fmt.Errorf("the branch %s, which is of no attempt: %w; rename it, or delete it with "+
 			"coppice gc once it is merged", a.Branch(), ErrExists)
 	}
-	commit, err := r.resolve(ctx, a.Base)
+	commit, err := r.git.resolve(ctx, a.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (r *Repo) begin(ctx context.Context, a Attempt) (*record, error) {
 		Task: a.Task, Number: a.Number, Base: a.Base, Commit: commit, State: adding, Partial: true,
 		Created: time.Now().UTC().Truncate(time.Second),
 	}
-	if err := r.save(rec); err != nil {
+	if err := r.dir.save(rec); err != nil {
 		return nil, err
 	}
 	r.step("recorded")
@@ -127,12 +128,12 @@ func (r *Repo) begin(ctx context.Context, a Attempt) (*record, error) {
 // add adds the worktree and its branch, and checks the files out.
 func (r *Repo) add(ctx context.Context, rec *record, l *fileLock) error {
 	a := rec.attempt()
-	path := r.path(a.name())
+	path := r.dir.path(a.name())
 	if err := r.register(ctx, a, rec.Commit, l); err != nil {
 		return err
 	}
 	r.step("registered")
-	admin, err := r.adminDir(path)
+	admin, err := r.git.adminDir(path)
 	if err != nil || admin == "" {
 		return errors.Join(err, errors.New("git does not list the new worktree"))
 	}
@@ -142,30 +143,28 @@ func (r *Repo) add(ctx context.Context, rec *record, l *fileLock) error {
 	}
 	r.step("checked out")
 	rec.State, rec.Partial = added, false
-	if err := r.save(rec); err != nil {
+	if err := r.dir.save(rec); err != nil {
 		return err
 	}
 	r.step("added")
 	return nil
 }
 
-// register adds a worktree without files. One process at a time does that, as git reads what it
-// keeps of the other worktrees, which fails while one of them is being made.
+// register adds a worktree without files. One process at a time does that: git then reads its data of all
+// worktrees, which fails while one of them is being made.
 func (r *Repo) register(ctx context.Context, a Attempt, commit string, l *fileLock) error {
-	repo, err := r.lockRepo(ctx)
+	repo, err := r.dir.lockRepo(ctx)
 	if err != nil {
 		return err
 	}
-	g := git{dir: r.common, keep: []*fileLock{l, repo}}
-	_, err = g.run(ctx, "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", a.Branch(), "--",
-		r.path(a.name()), commit)
+	err = r.git.addWorktree(ctx, r.dir.path(a.name()), a.Branch(), commit, l, repo)
 	return errors.Join(err, repo.release())
 }
 
 // equip copies the files of .worktreeinclude, chooses the ports and runs the set-up command.
 func (r *Repo) equip(ctx context.Context, rec *record) error {
-	path := r.path(rec.attempt().name())
-	if err := r.include(ctx, path); err != nil {
+	path := r.dir.path(rec.attempt().name())
+	if err := r.git.include(ctx, path, r.dir.root); err != nil {
 		return err
 	}
 	r.step("included")
@@ -180,7 +179,7 @@ func (r *Repo) equip(ctx context.Context, rec *record) error {
 	}
 	r.step("set up")
 	rec.State = ready
-	if err := r.save(rec); err != nil {
+	if err := r.dir.save(rec); err != nil {
 		return err
 	}
 	r.step("ready")

@@ -129,7 +129,7 @@ func TestCreate(t *testing.T) {
 	if _, err := p.repo.Create(t.Context(), Attempt{"taken", 1, "main"}); !errors.Is(err, ErrExists) {
 		t.Errorf("a branch of the user is taken: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(p.repo.dir, "taken-2"), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(p.repo.Dir(), "taken-2"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.repo.Create(t.Context(), Attempt{"taken", 2, "main"}); !errors.Is(err, ErrExists) {
@@ -149,7 +149,7 @@ func TestCreateHostileNames(t *testing.T) {
 		"refs/heads/main", "HEAD", "repo.lock",
 	} {
 		w := p.create(task, 1)
-		if filepath.Dir(w.Path) != p.repo.dir || seen[w.Path] || len(filepath.Base(w.Path)) > 50 {
+		if filepath.Dir(w.Path) != p.repo.Dir() || seen[w.Path] || len(filepath.Base(w.Path)) > 50 {
 			t.Errorf("%q is in %s", task, w.Path)
 		}
 		seen[w.Path] = true

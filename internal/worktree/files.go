@@ -7,23 +7,6 @@ import (
 	"path/filepath"
 )
 
-// deleteDir deletes a directory of this Repo and all that is in it. It leaves what links in it lead to.
-func (r *Repo) deleteDir(name string) error {
-	root, err := os.OpenRoot(r.dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if info, err := root.Lstat(name); err != nil || !info.IsDir() {
-		return ignoreMissing(err)
-	}
-	err = root.RemoveAll(name)
-	if errors.Is(err, fs.ErrPermission) { // directories that cannot be written, as those of the Go module cache
-		err = errors.Join(makeAccessible(root, name), root.RemoveAll(name))
-	}
-	return err
-}
-
 // openUp allows this user to read, change and list everything in a directory.
 func openUp(dir string) error {
 	root, err := os.OpenRoot(dir)

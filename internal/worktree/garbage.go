@@ -41,7 +41,7 @@ type Item struct {
 	commit  string // that ref had
 }
 
-// DefaultKeep is how long work that is not merged stays parked.
+// DefaultKeep is the default of GarbageOptions.Keep.
 const DefaultKeep = 30 * 24 * time.Hour
 
 // GarbageOptions say what is garbage.
@@ -63,7 +63,7 @@ func OpenExisting(ctx context.Context, dir string, o Options) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository of %s: %w", dir, err)
 	}
-	if _, err := os.Lstat(r.dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(r.dir.root); errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	return Open(ctx, dir, o)
@@ -72,7 +72,7 @@ func OpenExisting(ctx context.Context, dir string, o Options) (*Repo, error) {
 // Garbage returns what can be deleted without losing work. With an error, it has what was found in
 // spite of it.
 func (r *Repo) Garbage(ctx context.Context, o GarbageOptions) (all []Item, err error) {
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.dir.root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for garbage: %w", err)
 	}
@@ -88,7 +88,7 @@ func (r *Repo) Garbage(ctx context.Context, o GarbageOptions) (all []Item, err e
 	}
 	branches, e := r.garbageBranches(ctx)
 	err = errors.Join(err, e)
-	refs, e := r.garbageParked(ctx, o)
+	refs, e := r.parked.garbage(ctx, o)
 	if err = errors.Join(err, e); err != nil {
 		err = fmt.Errorf("looking for garbage: %w", err)
 	}
@@ -103,12 +103,12 @@ func (r *Repo) garbageEntry(e fs.DirEntry, o GarbageOptions, seen map[string]boo
 	if !ok || seen[name+"/"] {
 		return nil, nil
 	}
-	rec, err := r.load(name)
+	rec, err := r.dir.load(name)
 	if err != nil {
 		seen[name+"/"] = true
 		return nil, err
 	}
-	path := r.path(e.Name())
+	path := r.dir.path(e.Name())
 	if rec != nil {
 		seen[name+"/"] = true
 		return r.garbageWorktree(rec, o)
@@ -118,13 +118,13 @@ func (r *Repo) garbageEntry(e fs.DirEntry, o GarbageOptions, seen map[string]boo
 			return nil, nil
 		}
 		seen[name] = true
-		used, err := r.looksUsed(name)
+		used, err := r.dir.looksUsed(name)
 		if used || err != nil {
 			return nil, err
 		}
-		return &Item{Kind: KindLease, Name: r.path(name), Reason: "its attempt is gone", attempt: a}, nil
+		return &Item{Kind: KindLease, Name: r.dir.path(name), Reason: "its attempt is gone", attempt: a}, nil
 	}
-	if admin, err := r.adminDir(path); err != nil || admin != "" || processIn(path) != 0 {
+	if admin, err := r.git.adminDir(path); err != nil || admin != "" || processIn(path) != 0 {
 		return nil, err
 	}
 	item := &Item{
@@ -152,11 +152,11 @@ func parseName(name string) (Attempt, bool) {
 
 func (r *Repo) garbageWorktree(rec *record, o GarbageOptions) (*Item, error) {
 	a := rec.attempt()
-	used, err := r.looksUsed(a.name())
+	used, err := r.dir.looksUsed(a.name())
 	if err != nil || used || o.Live != nil && o.Live(a) {
 		return nil, err
 	}
-	path := r.path(a.name())
+	path := r.dir.path(a.name())
 	item := &Item{Kind: KindWorktree, Name: path, Reason: a.String() + " has ended", attempt: a}
 	for _, suffix := range []string{"", verifySuffix, removingSuffix, indexSuffix} {
 		item.Bytes += DiskUsage(path + suffix)
@@ -169,7 +169,8 @@ func (r *Repo) garbageWorktree(rec *record, o GarbageOptions) (*Item, error) {
 
 // garbageBranches returns the branches of attempts that are gone whose commits are all in what stays.
 func (r *Repo) garbageBranches(ctx context.Context) (all []Item, err error) {
-	out, err := r.git().run(ctx, "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", heads+branches)
+	const format = "%(refname) %(objectname) %(worktreepath)"
+	out, err := r.git.shared().run(ctx, "for-each-ref", "--format="+format, heads+branches)
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], heads+branches)
@@ -191,32 +192,10 @@ func (r *Repo) garbageBranches(ctx context.Context) (all []Item, err error) {
 }
 
 func (r *Repo) isMergedBranch(ctx context.Context, i Item) (bool, error) {
-	if rec, err := r.load(i.attempt.name()); rec != nil || err != nil {
+	if rec, err := r.dir.load(i.attempt.name()); rec != nil || err != nil {
 		return false, err
 	}
-	left, err := r.git().line(ctx, append([]string{"rev-list", "--max-count=1", i.commit, "--not"}, staying...)...)
-	return err == nil && left == "", err
-}
-
-// garbageParked returns the parked references that are merged, or old.
-func (r *Repo) garbageParked(ctx context.Context, o GarbageOptions) (all []Item, err error) {
-	refs, err := r.parkedMatching(ctx, parkedRefs)
-	for _, p := range refs {
-		reason, e := r.notNeeded(ctx, p, o)
-		if err = errors.Join(err, e); reason != "" {
-			all = append(all, Item{Kind: KindParked, Name: p.ref, Reason: reason, ref: p.ref, commit: p.commit})
-		}
-	}
-	return all, err
-}
-
-// notNeeded says why a parked reference is garbage; "" if it is not.
-func (r *Repo) notNeeded(ctx context.Context, p parkedRef, o GarbageOptions) (reason string, err error) {
-	reason, err = r.merged(ctx, p)
-	if age := time.Since(p.at); err == nil && reason == "" && o.Parked && age > o.keep() {
-		reason = fmt.Sprintf("it was parked %d days ago", int(age.Hours()/24))
-	}
-	return reason, err
+	return r.git.isMerged(ctx, i.commit)
 }
 
 // Collect deletes what Garbage has returned with the same options, each after it has checked again that it
@@ -246,58 +225,54 @@ func (r *Repo) collect(ctx context.Context, i *Item, o GarbageOptions) (done boo
 		i.Parked = removed.Parked
 		return err == nil, err
 	case KindParked:
-		refs, err := r.parkedMatching(ctx, i.ref)
+		refs, err := r.parked.matching(ctx, i.ref)
 		if err != nil || len(refs) != 1 || refs[0].commit != i.commit {
 			return false, err
 		}
-		if reason, err := r.notNeeded(ctx, refs[0], o); err != nil || reason == "" {
+		if reason, err := r.parked.notNeeded(ctx, refs[0], o); err != nil || reason == "" {
 			return false, err
 		}
-		return r.deleteRef(ctx, i)
+		err = r.git.deleteRef(ctx, i.ref, i.commit)
+		return err == nil, err
 	}
 	name := i.attempt.name()
-	l, err := r.lock(ctx, name)
+	l, err := r.dir.lock(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, r.unlock(name, l)) }()
+	defer func() { err = errors.Join(err, r.dir.unlock(name, l)) }()
 	switch i.Kind {
 	case KindBranch:
 		if merged, err := r.isMergedBranch(ctx, *i); err != nil || !merged {
 			return false, err
 		}
-		lines, err := r.git().names(ctx, "worktree", "list", "--porcelain", "-z")
-		if err != nil || slices.Contains(lines, "branch "+i.ref) {
+		if used, err := r.git.isCheckedOut(ctx, i.ref); err != nil || used {
 			return false, err
 		}
-		return r.deleteRef(ctx, i)
+		err = r.git.deleteRef(ctx, i.ref, i.commit)
+		return err == nil, err
 	case KindDirectory:
 		return r.collectDirectory(ctx, i, l)
 	}
-	rec, err := r.load(name)
+	rec, err := r.dir.load(name)
 	return err == nil && rec == nil, err // unlock deletes the files of a lease
-}
-
-func (r *Repo) deleteRef(ctx context.Context, i *Item) (bool, error) {
-	_, err := r.git().run(ctx, "update-ref", "-d", i.ref, i.commit)
-	return err == nil, err
 }
 
 // collectDirectory deletes a directory that git does not know. Its files are parked, as if it were still
 // the worktree of its attempt. The lock of the attempt is held.
 func (r *Repo) collectDirectory(ctx context.Context, i *Item, l *fileLock) (bool, error) {
 	name := i.attempt.name()
-	if rec, err := r.load(name); rec != nil || err != nil {
+	if rec, err := r.dir.load(name); rec != nil || err != nil {
 		return false, err
 	}
-	if i.Name == r.path(name)+removingSuffix || i.Name == r.path(name)+indexSuffix {
-		err := r.deleteDir(strings.TrimPrefix(i.Name, r.dir+"/"))
+	if i.Name == r.dir.path(name)+removingSuffix || i.Name == r.dir.path(name)+indexSuffix {
+		err := r.dir.deleteDir(strings.TrimPrefix(i.Name, r.dir.root+"/"))
 		return err == nil, err
 	}
-	if admin, err := r.adminDir(r.path(name)); admin != "" || err != nil {
+	if admin, err := r.git.adminDir(r.dir.path(name)); admin != "" || err != nil {
 		return false, err
 	}
-	commit, err := r.resolve(ctx, "")
+	commit, err := r.git.resolve(ctx, "")
 	if err != nil {
 		return false, err
 	}
@@ -305,7 +280,7 @@ func (r *Repo) collectDirectory(ctx context.Context, i *Item, l *fileLock) (bool
 		Task: i.attempt.Task, Number: i.attempt.Number, Commit: commit, State: ready,
 		Created: time.Now().UTC().Truncate(time.Second),
 	}
-	if err := r.save(rec); err != nil {
+	if err := r.dir.save(rec); err != nil {
 		return false, err
 	}
 	removed, err := r.remove(ctx, rec, l)

@@ -57,19 +57,19 @@ func TestGarbage(t *testing.T) {
 	p.at(p.dir, "branch", "coppice/work-1", p.at(p.dir, "commit-tree", "main^{tree}", "-p", "main", "-m", "work"))
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	p.at(p.dir, "worktree", "add", "-q", "-b", "coppice/elsewhere-1", elsewhere)
-	p.writeIn(p.repo.dir, "unknown-1/file", "work")
-	p.writeIn(p.repo.dir, "half-1.removing/file", "x")
-	p.writeIn(p.repo.dir, "other/file", "x")
-	p.writeIn(p.repo.dir, "gone-1.use", "")
-	p.at(p.dir, "worktree", "add", "-q", "--detach", filepath.Join(p.repo.dir, "users-1"))
+	p.writeIn(p.repo.Dir(), "unknown-1/file", "work")
+	p.writeIn(p.repo.Dir(), "half-1.removing/file", "x")
+	p.writeIn(p.repo.Dir(), "other/file", "x")
+	p.writeIn(p.repo.Dir(), "gone-1.use", "")
+	p.at(p.dir, "worktree", "add", "-q", "--detach", filepath.Join(p.repo.Dir(), "users-1"))
 	o := GarbageOptions{Live: func(a Attempt) bool { return a.Task == "live" }}
 	want := []string{
 		"branch merged-1", "directory half-1.removing", "directory unknown-1", "lease gone-1", "worktree ended-1",
 		"worktree missing-1",
 	}
-	before := p.at(p.repo.dir, "ls-files", "--others") + fmt.Sprint(os.ReadDir(p.repo.dir))
+	before := p.at(p.repo.Dir(), "ls-files", "--others") + fmt.Sprint(os.ReadDir(p.repo.Dir()))
 	all, items := p.garbage(o)
-	if after := p.at(p.repo.dir, "ls-files", "--others") + fmt.Sprint(os.ReadDir(p.repo.dir)); after != before {
+	if after := p.at(p.repo.Dir(), "ls-files", "--others") + fmt.Sprint(os.ReadDir(p.repo.Dir())); after != before {
 		t.Errorf("looking for garbage has changed files:\n%s\n%s", before, after)
 	}
 	if !slices.Equal(all, want) {
@@ -102,7 +102,7 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("branches %q, expected %q", branches, want)
 	}
 	for _, name := range []string{"used-1/a", "live-1/a", "other/file", "users-1/a"} {
-		if _, err := os.Stat(filepath.Join(p.repo.dir, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(p.repo.Dir(), name)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestCollectChecksAgain(t *testing.T) {
 	ref := parkedRefs + "kept-1"
 	p.at(p.dir, "update-ref", ref, w.Branch())
 	p.remove(w)
-	p.writeIn(p.repo.dir, "dir-1/file", "x")
+	p.writeIn(p.repo.Dir(), "dir-1/file", "x")
 	all, items := p.garbage(GarbageOptions{})
 	want := []string{"branch b-1", "branch c-1", "directory dir-1", "parked kept-1", "worktree t-1"}
 	if !slices.Equal(all, want) {
@@ -141,16 +141,16 @@ func TestCollectChecksAgain(t *testing.T) {
 	p.at(p.dir, "update-ref", "refs/heads/coppice/b-1", work)
 	p.at(p.dir, "branch", "-D", "mine")
 	p.at(p.dir, "tag", "-d", "kept")
-	if err := os.Rename(filepath.Join(p.repo.dir, "dir-1"), filepath.Join(p.repo.dir, "away")); err != nil {
+	if err := os.Rename(filepath.Join(p.repo.Dir(), "dir-1"), filepath.Join(p.repo.Dir(), "away")); err != nil {
 		t.Fatal(err)
 	}
-	p.at(p.dir, "worktree", "add", "-q", "--detach", filepath.Join(p.repo.dir, "dir-1"))
+	p.at(p.dir, "worktree", "add", "-q", "--detach", filepath.Join(p.repo.Dir(), "dir-1"))
 	deleted, err := p.repo.Collect(t.Context(), items, GarbageOptions{})
 	if len(deleted) != 0 {
 		t.Errorf("deleted %+v, %v", deleted, err)
 	}
 	for _, name := range []string{"t-1/a", "dir-1/a"} {
-		if _, err := os.Stat(filepath.Join(p.repo.dir, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(p.repo.Dir(), name)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestGarbageDamaged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})
 	for n, text := range []string{"", "garbage", "{}", `{"task":"other","number":1}`, strings.Repeat("x", maxRecord+1)} {
-		p.writeIn(p.repo.dir, fmt.Sprintf("bad-%d.json", n+1), text)
+		p.writeIn(p.repo.Dir(), fmt.Sprintf("bad-%d.json", n+1), text)
 	}
 	p.create("t", 1)
 	items, err := p.repo.Garbage(t.Context(), GarbageOptions{})

@@ -130,7 +130,7 @@ func (p *place) remove(w *Worktree) Removed {
 // gone fails unless nothing but parked references is left of a worktree.
 func (p *place) gone(w *Worktree) {
 	p.Helper()
-	entries, err := os.ReadDir(p.repo.dir)
+	entries, err := os.ReadDir(p.repo.Dir())
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -23,23 +23,23 @@ const (
 	maxIncludedBytes = 256 << 20 // of all files
 )
 
-// includeTemporary is the file that is being copied. A crash can leave it.
+// includeTemporary names the file that is being copied. A crash can leave it.
 const includeTemporary = ".coppice-include"
 
-// include copies the files of the work tree that git ignores and .worktreeinclude names. Files that
-// the worktree has stay as they are.
-func (r *Repo) include(ctx context.Context, to string) error {
-	if r.top == "" {
+// include copies the files of the work tree that git ignores and .worktreeinclude names into a worktree. Files
+// that the worktree has stay as they are. Nothing is copied from except, the directory of the worktrees.
+func (repo *gitRepo) include(ctx context.Context, to, except string) error {
+	if repo.top == "" {
 		return nil
 	}
-	names, err := r.included(ctx)
+	names, err := repo.included(ctx, except)
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	if len(names) > maxIncluded {
 		return fmt.Errorf("%s names %d files, the limit is %d", includeFile, len(names), maxIncluded)
 	}
-	source, err := os.OpenRoot(r.top)
+	source, err := os.OpenRoot(repo.top)
 	if err != nil {
 		return err
 	}
@@ -60,20 +60,20 @@ func (r *Repo) include(ctx context.Context, to string) error {
 	return nil
 }
 
-// included returns the files to copy.
-func (r *Repo) included(ctx context.Context) (names []string, err error) {
-	patterns := filepath.Join(r.top, includeFile)
+// included returns the files to copy, none of which is in except.
+func (repo *gitRepo) included(ctx context.Context, except string) (names []string, err error) {
+	patterns := filepath.Join(repo.top, includeFile)
 	if info, err := os.Lstat(patterns); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", patterns))
 	}
-	g := r.workTree()
+	g := repo.workTree()
 	matching, err := g.names(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+patterns)
 	if err != nil {
 		return nil, err
 	}
-	own, _ := below(r.top, r.dir)
+	own, _ := below(repo.top, except)
 	var candidates []string
 	for _, name := range matching {
 		ours := strings.HasPrefix(name, path.Dir(defaultDir)+"/") ||

@@ -3,7 +3,6 @@ package worktree
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"time"
 
@@ -62,30 +61,4 @@ func waitLock(ctx context.Context, path string, how int) (*fileLock, error) {
 			return nil, err
 		}
 	}
-}
-
-// lock locks an attempt.
-func (r *Repo) lock(ctx context.Context, name string) (*fileLock, error) {
-	return waitLock(ctx, r.path(name)+lockSuffix, unix.LOCK_EX)
-}
-
-// unlock releases the lock of an attempt. Its lock files are removed with its record.
-func (r *Repo) unlock(name string, l *fileLock) error {
-	var err error
-	if _, e := os.Lstat(r.path(name) + recordSuffix); errors.Is(e, fs.ErrNotExist) {
-		err = removeFiles(r.path(name)+leaseSuffix, r.path(name)+lockSuffix)
-	}
-	return errors.Join(err, l.release())
-}
-
-// inUse reports whether a process has the lease of an attempt, which the caller has locked.
-func (r *Repo) inUse(name string) (bool, error) {
-	if _, err := os.Lstat(r.path(name) + leaseSuffix); err != nil {
-		return false, ignoreMissing(err)
-	}
-	l, err := tryLock(r.path(name)+leaseSuffix, unix.LOCK_EX)
-	if l == nil || err != nil {
-		return l == nil && err == nil, err
-	}
-	return false, l.release()
 }

@@ -20,8 +20,8 @@ const (
 // merged says why nothing would be lost with a parked reference; "" if something would be. Each of its
 // commits is in a branch of the user, a remote-tracking branch or a tag, or one of their commits makes
 // the same changes.
-func (r *Repo) merged(ctx context.Context, p parkedRef) (reason string, err error) {
-	out, err := r.git().run(ctx, slices.Concat([]string{"rev-list", "--parents", "--max-count=" +
+func (w *parkedWork) merged(ctx context.Context, p parkedRef) (reason string, err error) {
+	out, err := w.git.run(ctx, slices.Concat([]string{"rev-list", "--parents", "--max-count=" +
 		strconv.Itoa(maxParkedCommits+1), p.commit, "--not"}, staying)...)
 	if err != nil {
 		return "", err
@@ -44,11 +44,11 @@ func (r *Repo) merged(ctx context.Context, p parkedRef) (reason string, err erro
 			commits = append(commits, fields[0])
 		}
 	}
-	ours, err := r.patches(ctx, commits)
+	ours, err := w.patches(ctx, commits)
 	if err != nil {
 		return "", err
 	}
-	own, err := r.patch(ctx, p.parents[0], p.commit)
+	own, err := w.patch(ctx, p.parents[0], p.commit)
 	if err != nil {
 		return "", err
 	}
@@ -56,12 +56,12 @@ func (r *Repo) merged(ctx context.Context, p parkedRef) (reason string, err erro
 	if len(commits) == 0 && own == "" {
 		return "all its commits are in branches or tags", nil
 	}
-	out, err = r.git().run(ctx, slices.Concat([]string{"rev-list", "--no-merges", "--max-count=" +
+	out, err = w.git.run(ctx, slices.Concat([]string{"rev-list", "--no-merges", "--max-count=" +
 		strconv.Itoa(maxOtherCommits)}, staying, []string{"--not", p.commit})...)
 	if err != nil {
 		return "", err
 	}
-	theirs, err := r.patches(ctx, strings.Fields(out))
+	theirs, err := w.patches(ctx, strings.Fields(out))
 	if err != nil {
 		return "", err
 	}
@@ -79,11 +79,11 @@ func (r *Repo) merged(ctx context.Context, p parkedRef) (reason string, err erro
 	if len(p.parents) > 1 { // what was staged is not in its tree
 		return "", nil
 	}
-	fork, err := r.git().line(ctx, "merge-base", p.commit, "HEAD")
+	fork, err := w.git.line(ctx, "merge-base", p.commit, "HEAD")
 	if err != nil {
 		return "", nil //nolint:nilerr // they have no commit in common
 	}
-	if whole, err := r.patch(ctx, fork, p.commit); err != nil || !known[whole] {
+	if whole, err := w.patch(ctx, fork, p.commit); err != nil || !known[whole] {
 		return "", err
 	}
 	return "a commit with all its changes is in a branch or tag", nil
@@ -97,13 +97,13 @@ var diffTree = []string{
 }
 
 // patches returns for each commit what identifies its changes; "" if it has none. A merge has none.
-func (r *Repo) patches(ctx context.Context, commits []string) (map[string]string, error) {
+func (w *parkedWork) patches(ctx context.Context, commits []string) (map[string]string, error) {
 	p := &patchReader{ids: map[string]string{}}
 	if len(commits) == 0 {
 		return p.ids, nil
 	}
 	input := strings.Join(commits, "\n") + "\n"
-	err := r.git().stream(ctx, input, p, append(slices.Clone(diffTree), "--stdin")...)
+	err := w.git.stream(ctx, input, p, append(slices.Clone(diffTree), "--stdin")...)
 	p.end()
 	for _, c := range commits {
 		if _, ok := p.ids[c]; !ok {
@@ -114,9 +114,9 @@ func (r *Repo) patches(ctx context.Context, commits []string) (map[string]string
 }
 
 // patch returns what identifies the changes from one commit to another; "" if there are none.
-func (r *Repo) patch(ctx context.Context, from, to string) (string, error) {
+func (w *parkedWork) patch(ctx context.Context, from, to string) (string, error) {
 	p := &patchReader{ids: map[string]string{}, commit: to, hash: sha256.New()}
-	err := r.git().stream(ctx, "", p, append(slices.Clone(diffTree), from, to)...)
+	err := w.git.stream(ctx, "", p, append(slices.Clone(diffTree), from, to)...)
 	p.end()
 	return p.ids[to], err
 }

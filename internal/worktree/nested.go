@@ -12,8 +12,8 @@ import (
 // refuseNested returns ErrNotKept if a worktree has another repository in it, such as a submodule, with
 // work that is in none of its remotes: git keeps no more than the name of its commit. It reports whether
 // there is another repository.
-func (r *Repo) refuseNested(ctx context.Context, admin, work string) (found bool, err error) {
-	_, g := r.gitOf(ctx, admin, work)
+func (repo *gitRepo) refuseNested(ctx context.Context, admin, work string) (found bool, err error) {
+	_, g := repo.gitOf(ctx, admin, work)
 	dirs, err := nested(ctx, g)
 	if err != nil {
 		return false, err

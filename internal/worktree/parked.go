@@ -12,7 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
-// parkedRef is what was kept of a removed worktree.
+// parkedWork owns the references below refs/coppice/parked/, which have what git would have lost with removed
+// worktrees.
+type parkedWork struct {
+	git git // runs commands on what all worktrees share
+}
+
+// parkedRef names a commit with the work of a removed worktree.
 type parkedRef struct {
 	ref     string
 	commit  string
@@ -21,10 +27,10 @@ type parkedRef struct {
 	at      time.Time
 }
 
-// parkedMatching returns the parked references that a pattern of for-each-ref matches.
-func (r *Repo) parkedMatching(ctx context.Context, patterns ...string) (all []parkedRef, err error) {
+// matching returns the parked references that a pattern of for-each-ref matches.
+func (w *parkedWork) matching(ctx context.Context, patterns ...string) (all []parkedRef, err error) {
 	const format = "%(refname) %(objectname) %(tree) %(committerdate:unix) %(parent)"
-	out, err := r.git().run(ctx, append([]string{"for-each-ref", "--format=" + format}, patterns...)...)
+	out, err := w.git.run(ctx, append([]string{"for-each-ref", "--format=" + format}, patterns...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -42,15 +48,15 @@ func (r *Repo) parkedMatching(ctx context.Context, patterns ...string) (all []pa
 	return all, nil
 }
 
-// parkedOf returns the parked references of an attempt.
-func (r *Repo) parkedOf(ctx context.Context, rec *record) ([]parkedRef, error) {
+// of returns the parked references of an attempt.
+func (w *parkedWork) of(ctx context.Context, rec *record) ([]parkedRef, error) {
 	ref := parkedRefs + rec.attempt().name()
-	return r.parkedMatching(ctx, ref, ref+".*")
+	return w.matching(ctx, ref, ref+".*")
 }
 
 // notParked returns the commits that are in no parked reference of an attempt.
-func (r *Repo) notParked(ctx context.Context, rec *record, tips []string) (left []string, err error) {
-	refs, err := r.parkedOf(ctx, rec)
+func (w *parkedWork) notParked(ctx context.Context, rec *record, tips []string) (left []string, err error) {
+	refs, err := w.of(ctx, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +65,7 @@ func (r *Repo) notParked(ctx context.Context, rec *record, tips []string) (left 
 		for _, p := range refs {
 			args = append(args, p.commit)
 		}
-		out, err := r.git().line(ctx, args...)
+		out, err := w.git.line(ctx, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -70,9 +76,9 @@ func (r *Repo) notParked(ctx context.Context, rec *record, tips []string) (left 
 	return left, nil
 }
 
-// keep makes a commit of a snapshot, and a reference to it, unless there is one or nothing would be
-// lost. It returns the reference, which it has read back.
-func (r *Repo) keep(ctx context.Context, rec *record, s snapshot) (ref string, err error) {
+// keep makes a commit of a snapshot and a reference to it, and reads the reference back. It returns an existing
+// reference to the same work, or "" if nothing would be lost. It calls step between commit and reference.
+func (w *parkedWork) keep(ctx context.Context, rec *record, s snapshot, step func(string)) (ref string, err error) {
 	if s.isEmpty() {
 		return "", nil
 	}
@@ -87,13 +93,13 @@ func (r *Repo) keep(ctx context.Context, rec *record, s snapshot) (ref string, e
 	title := fmt.Sprintf("Attempt %d of %s", a.Number, plaintext.OneLine(a.Task, 100))
 	if s.index != "" {
 		// Its date is fixed, so that it is the same commit when this is done again after a crash.
-		staged, err := r.commitTree(ctx, s.index, []string{s.head}, title+": index\n", rec.Created)
+		staged, err := w.commitTree(ctx, s.index, []string{s.head}, title+": index\n", rec.Created)
 		if err != nil {
 			return "", err
 		}
 		parents = append(parents, staged)
 	}
-	existing, err := r.parkedOf(ctx, rec)
+	existing, err := w.of(ctx, rec)
 	if err != nil {
 		return "", err
 	}
@@ -103,19 +109,19 @@ func (r *Repo) keep(ctx context.Context, rec *record, s snapshot) (ref string, e
 		}
 	}
 	text := fmt.Sprintf("%s\n\nTask: %s\nBase: %s\n", title, plaintext.OneLine(a.Task, maxTask), rec.Commit)
-	commit, err := r.commitTree(ctx, s.tree, parents, text, time.Now())
+	commit, err := w.commitTree(ctx, s.tree, parents, text, time.Now())
 	if err != nil {
 		return "", err
 	}
-	r.step("committed")
+	step("committed")
 	ref = parkedRefs + a.name()
 	for n := 2; slices.ContainsFunc(existing, func(p parkedRef) bool { return p.ref == ref }); n++ {
 		ref = fmt.Sprintf("%s%s.%d", parkedRefs, a.name(), n)
 	}
-	if _, err := r.git().run(ctx, "update-ref", ref, commit, strings.Repeat("0", len(commit))); err != nil {
+	if _, err := w.git.run(ctx, "update-ref", ref, commit, strings.Repeat("0", len(commit))); err != nil {
 		return "", err
 	}
-	tree, err := r.git().line(ctx, "rev-parse", "--verify", ref+"^{tree}")
+	tree, err := w.git.line(ctx, "rev-parse", "--verify", ref+"^{tree}")
 	if err != nil || tree != s.tree {
 		return "", errors.Join(err, fmt.Errorf("%w: %s has the tree %s, not %s", ErrNotKept, ref, tree, s.tree))
 	}
@@ -123,9 +129,9 @@ func (r *Repo) keep(ctx context.Context, rec *record, s snapshot) (ref string, e
 }
 
 // commitTree makes a commit and returns it.
-func (r *Repo) commitTree(ctx context.Context, tree string, parents []string, text string, at time.Time,
+func (w *parkedWork) commitTree(ctx context.Context, tree string, parents []string, text string, at time.Time,
 ) (commit string, err error) {
-	g := r.git()
+	g := w.git
 	date := fmt.Sprintf("%d +0000", at.Unix())
 	g.env = []string{
 		"GIT_AUTHOR_NAME=Coppice", "GIT_AUTHOR_EMAIL=coppice@localhost", "GIT_AUTHOR_DATE=" + date,
@@ -137,4 +143,25 @@ func (r *Repo) commitTree(ctx context.Context, tree string, parents []string, te
 	}
 	out, err := g.runWith(ctx, text, args...)
 	return strings.TrimSuffix(out, "\n"), err
+}
+
+// garbage returns the parked references that are merged, or old.
+func (w *parkedWork) garbage(ctx context.Context, o GarbageOptions) (all []Item, err error) {
+	refs, err := w.matching(ctx, parkedRefs)
+	for _, p := range refs {
+		reason, e := w.notNeeded(ctx, p, o)
+		if err = errors.Join(err, e); reason != "" {
+			all = append(all, Item{Kind: KindParked, Name: p.ref, Reason: reason, ref: p.ref, commit: p.commit})
+		}
+	}
+	return all, err
+}
+
+// notNeeded says why a parked reference is garbage; "" if it is not.
+func (w *parkedWork) notNeeded(ctx context.Context, p parkedRef, o GarbageOptions) (reason string, err error) {
+	reason, err = w.merged(ctx, p)
+	if age := time.Since(p.at); err == nil && reason == "" && o.Parked && age > o.keep() {
+		reason = fmt.Sprintf("it was parked %d days ago", int(age.Hours()/24))
+	}
+	return reason, err
 }

@@ -10,39 +10,28 @@ import (
 )
 
 // choosePorts gives a worktree ports that no other record has and that are free now, and writes them
-// into its record. They are free for others when the record is gone.
+// into its record. Other worktrees can have them once the record is gone.
 func (r *Repo) choosePorts(ctx context.Context, rec *record) error {
 	want := r.options.Ports
 	if len(rec.Ports) > 0 || want.Each == 0 {
 		return nil
 	}
-	repo, err := r.lockRepo(ctx)
+	repo, err := r.dir.lockRepo(ctx)
 	if err != nil {
 		return err
 	}
-	ports, err := r.freePorts(ctx, want)
+	taken, err := r.dir.takenPorts()
 	if err == nil {
-		rec.Ports = ports
-		err = r.save(rec)
+		rec.Ports, err = freePorts(ctx, want, taken)
+	}
+	if err == nil {
+		err = r.dir.save(rec)
 	}
 	return errors.Join(err, repo.release())
 }
 
-func (r *Repo) freePorts(ctx context.Context, want PortRange) (ports []int, err error) {
-	names, err := r.names()
-	if err != nil {
-		return nil, err
-	}
-	var taken []int
-	for _, name := range names {
-		rec, err := r.load(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading which ports are taken: %w", err)
-		}
-		if rec != nil {
-			taken = append(taken, rec.Ports...)
-		}
-	}
+// freePorts returns ports of a range that are not taken and can be bound.
+func freePorts(ctx context.Context, want PortRange, taken []int) (ports []int, err error) {
 	for port := want.First; port <= want.Last && len(ports) < want.Each; port++ {
 		if !slices.Contains(taken, port) && isFree(ctx, port) {
 			ports = append(ports, port)

@@ -27,7 +27,8 @@ func (r *Repo) Remove(ctx context.Context, a Attempt) (removed Removed, err erro
 	return r.removeUnless(ctx, a, nil)
 }
 
-// removeUnless is Remove, and asks isLive, unless it is nil, when nobody can begin to use the worktree.
+// removeUnless removes like Remove, but returns ErrInUse if isLive reports that the attempt has not ended. It
+// calls isLive, which may be nil, while it holds the lock, so that no process can begin to use the worktree.
 func (r *Repo) removeUnless(ctx context.Context, a Attempt, isLive func(Attempt) bool) (removed Removed, err error) {
 	name := a.name()
 	defer func() {
@@ -38,19 +39,19 @@ func (r *Repo) removeUnless(ctx context.Context, a Attempt, isLive func(Attempt)
 	if err := a.check(); err != nil {
 		return removed, err
 	}
-	l, err := r.lock(ctx, name)
+	l, err := r.dir.lock(ctx, name)
 	if err != nil {
 		return removed, err
 	}
-	defer func() { err = errors.Join(err, r.unlock(name, l)) }()
-	rec, err := r.load(name)
+	defer func() { err = errors.Join(err, r.dir.unlock(name, l)) }()
+	rec, err := r.dir.load(name)
 	switch {
 	case err != nil || rec == nil:
 		return removed, err
 	case rec.Task != a.Task:
 		return removed, fmt.Errorf("the name %s is that of %s", name, rec.attempt())
 	}
-	if used, err := r.inUse(name); err != nil || used {
+	if used, err := r.dir.inUse(name); err != nil || used {
 		return removed, errors.Join(err, fmt.Errorf("%w: a process has its lease", ErrInUse))
 	}
 	if isLive != nil && isLive(rec.attempt()) {
@@ -62,14 +63,14 @@ func (r *Repo) removeUnless(ctx context.Context, a Attempt, isLive func(Attempt)
 // verifyTries bounds how often a worktree that changes meanwhile is parked.
 const verifyTries = 3
 
-// remove removes the worktree of a record. Its lock is held, and nobody has its lease.
+// remove removes the worktree of a record. The caller holds its lock, and no process has its lease.
 func (r *Repo) remove(ctx context.Context, rec *record, l *fileLock) (removed Removed, err error) {
 	name := rec.attempt().name()
-	path := r.path(name)
-	if err := r.resumeVerify(name); err != nil {
+	path := r.dir.path(name)
+	if err := r.dir.resumeVerify(name); err != nil {
 		return removed, err
 	}
-	admin, err := r.adminDir(path)
+	admin, err := r.git.adminDir(path)
 	if err != nil {
 		return removed, err
 	}
@@ -78,7 +79,7 @@ func (r *Repo) remove(ctx context.Context, rec *record, l *fileLock) (removed Re
 	}
 	r.step("cleared")
 	// The directory is gone, but a process could have moved HEAD or the branch until then.
-	if ref, err := r.park(ctx, rec, admin, ""); err != nil {
+	if ref, err := r.park(ctx, rec, admin); err != nil {
 		return removed, err
 	} else if ref != "" {
 		removed.Parked = ref
@@ -93,30 +94,21 @@ func (r *Repo) remove(ctx context.Context, rec *record, l *fileLock) (removed Re
 		return removed, err
 	}
 	r.step("branch deleted")
-	if err := r.forget(name); err != nil {
+	if err := r.dir.forget(name); err != nil {
 		return removed, err
 	}
 	r.step("forgotten")
 	return removed, nil
 }
 
-// resumeVerify brings a worktree back that was being compared with what was parked.
-func (r *Repo) resumeVerify(name string) error {
-	path := r.path(name)
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return ignoreMissing(os.Rename(path+verifySuffix, path))
-}
-
 // clear parks what would be lost with a worktree and deletes its directory. It returns the reference.
 func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string, err error) {
 	name := rec.attempt().name()
-	path := r.path(name)
+	path := r.dir.path(name)
 	for range verifyTries {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return ref, r.deleteDir(name + removingSuffix)
+			return ref, r.dir.deleteDir(name + removingSuffix)
 		}
 		if err != nil || !info.IsDir() {
 			return "", errors.Join(err, fmt.Errorf("%s is not a directory", path))
@@ -124,26 +116,26 @@ func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string
 		if pid := processIn(path); pid != 0 {
 			return "", fmt.Errorf("%w: process %d works in it", ErrInUse, pid)
 		}
-		if err := r.deleteDir(name + removingSuffix); err != nil {
+		if err := r.dir.deleteDir(name + removingSuffix); err != nil {
 			return "", err
 		}
 		if err := openUp(path); err != nil {
 			return "", err
 		}
-		nested, err := r.refuseNested(ctx, admin, path)
+		nested, err := r.git.refuseNested(ctx, admin, path)
 		if err != nil {
 			return "", err
 		}
-		before, err := r.snapshot(ctx, rec, admin, path)
+		before, err := r.git.snapshot(ctx, rec, admin, path, path+indexSuffix)
 		if err != nil {
 			return "", err
 		}
-		if ref, err = r.keep(ctx, rec, before); err != nil {
+		if ref, err = r.parked.keep(ctx, rec, before, r.step); err != nil {
 			return "", err
 		}
 		r.step("parked")
 		rec.State = removing
-		if err := r.save(rec); err != nil {
+		if err := r.dir.save(rec); err != nil {
 			return "", err
 		}
 		r.step("marked")
@@ -157,13 +149,13 @@ func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string
 			return "", err
 		}
 		r.step("moved")
-		after, err := r.snapshot(ctx, rec, admin, aside)
+		after, err := r.git.snapshot(ctx, rec, admin, aside, path+indexSuffix)
 		if err == nil && before.same(after) {
 			if err := os.Rename(aside, path+removingSuffix); err != nil {
 				return "", err
 			}
 			r.step("verified")
-			return ref, r.deleteDir(name + removingSuffix)
+			return ref, r.dir.deleteDir(name + removingSuffix)
 		}
 		if err := errors.Join(err, rename(aside, path)); err != nil {
 			return "", err
@@ -176,52 +168,48 @@ func (s snapshot) same(other snapshot) bool {
 	return s.head == other.head && s.tree == other.tree && s.index == other.index && slices.Equal(s.tips, other.tips)
 }
 
-// park keeps what would be lost with a worktree, whose directory is work, or is gone if that is "".
-func (r *Repo) park(ctx context.Context, rec *record, admin, work string) (ref string, err error) {
-	s, err := r.snapshot(ctx, rec, admin, work)
+// park keeps what would be lost with a worktree whose directory is gone.
+func (r *Repo) park(ctx context.Context, rec *record, admin string) (ref string, err error) {
+	s, err := r.git.snapshot(ctx, rec, admin, "", "")
 	if err != nil {
 		return "", err
 	}
-	if work == "" { // what is parked already need not be parked again
-		if s.tips, err = r.notParked(ctx, rec, s.tips); err != nil {
-			return "", err
-		}
+	// What is parked already need not be parked again.
+	if s.tips, err = r.parked.notParked(ctx, rec, s.tips); err != nil {
+		return "", err
 	}
-	return r.keep(ctx, rec, s)
+	return r.parked.keep(ctx, rec, s, r.step)
 }
 
-// unregister has git forget a worktree whose directory is gone.
+// unregister removes a worktree whose directory is gone from the list of git.
 func (r *Repo) unregister(ctx context.Context, path string, l *fileLock) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%w: %s exists again", ErrInUse, path)
 	}
-	repo, err := r.lockRepo(ctx)
+	repo, err := r.dir.lockRepo(ctx)
 	if err != nil {
 		return err
 	}
-	g := git{dir: r.common, keep: []*fileLock{l, repo}}
-	_, err = g.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	err = r.git.removeWorktree(ctx, path, l, repo)
 	return errors.Join(err, repo.release())
 }
 
-// deleteBranch deletes the branch of an attempt, whose commits are parked or in other places. It
-// returns the branch if it is left as another worktree has it.
+// deleteBranch deletes the branch of an attempt, whose commits are parked or in other places. If another
+// worktree has the branch checked out, it leaves the branch and returns its name.
 func (r *Repo) deleteBranch(ctx context.Context, rec *record) (kept string, err error) {
 	branch := rec.attempt().Branch()
-	tip, exists := r.git().commit(ctx, heads+branch)
+	tip, exists := r.git.shared().commit(ctx, heads+branch)
 	if !exists {
 		return "", nil
 	}
-	lines, err := r.git().names(ctx, "worktree", "list", "--porcelain", "-z")
-	if err != nil {
+	if used, err := r.git.isCheckedOut(ctx, heads+branch); err != nil {
 		return "", err
-	}
-	if slices.Contains(lines, "branch "+heads+branch) {
+	} else if used {
 		return branch, nil
 	}
-	lost, err := r.unmerged(ctx, rec, []string{tip})
+	lost, err := r.git.unmerged(ctx, rec, []string{tip})
 	if err == nil {
-		lost, err = r.notParked(ctx, rec, lost)
+		lost, err = r.parked.notParked(ctx, rec, lost)
 	}
 	if err != nil {
 		return "", err
@@ -229,9 +217,10 @@ func (r *Repo) deleteBranch(ctx context.Context, rec *record) (kept string, err 
 	if len(lost) > 0 {
 		return "", fmt.Errorf("%w: the branch %s has moved", ErrInUse, branch)
 	}
-	if _, err := r.git().run(ctx, "update-ref", "-d", heads+branch, tip); err != nil {
+	if err := r.git.deleteRef(ctx, heads+branch, tip); err != nil {
 		return "", err
 	}
-	r.git().run(ctx, "config", "--local", "--remove-section", "branch."+branch) // there is one if it was pushed
+	// There is such a section if the branch was pushed.
+	r.git.shared().run(ctx, "config", "--local", "--remove-section", "branch."+branch)
 	return "", nil
 }

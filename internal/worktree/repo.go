@@ -15,15 +15,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
-	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // Errors of this package, to compare with errors.Is.
@@ -56,7 +50,7 @@ type PortRange struct {
 
 // Options configure a Repo.
 type Options struct {
-	// Dir is where the worktrees are; by default .coppice/worktrees in the work tree. A bare
+	// Dir holds the worktrees; by default .coppice/worktrees in the work tree. A bare
 	// repository has no default.
 	Dir string
 	// SetUp is a command that Runner runs in each new worktree; none by default.
@@ -66,22 +60,22 @@ type Options struct {
 	Ports PortRange
 }
 
-// Repo makes and removes the worktrees of a repository. It has no state in memory, so several
-// processes can have one at the same time.
+// Repo makes and removes the worktrees of a repository. It owns the order of the steps, which lets a crash at any
+// of them be repaired, and holds the locks meanwhile. It has no state in memory, so several processes can have one
+// at the same time.
 type Repo struct {
 	options Options
-	common  string // the git directory that all worktrees share
-	own     string // the git directory of the work tree, which may be a linked one
-	top     string // the work tree; "" if the repository is bare
-	dir     string // of the worktrees, absolute and without symbolic links
-	step    func(name string)
+	dir     directory
+	git     gitRepo
+	parked  parkedWork
+	step    func(name string) // called after each step, for tests
 }
 
 // defaultDir is the directory of the worktrees below the work tree.
 const defaultDir = ".coppice/worktrees"
 
 // Open returns the Repo of the repository that a directory is in. It makes the directory of the
-// worktrees, and has git ignore it. Errors: ErrNotRepo, ErrNoCommit.
+// worktrees, and makes git ignore it. Errors: ErrNotRepo, ErrNoCommit.
 func Open(ctx context.Context, dir string, o Options) (*Repo, error) {
 	r, err := find(ctx, dir, o)
 	if err == nil {
@@ -109,28 +103,29 @@ func find(ctx context.Context, dir string, o Options) (*Repo, error) {
 	discover := func(flag string) (string, error) {
 		return git{env: []string{"PWD=" + dir}}.line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
 	}
-	if r.common, err = discover("--git-common-dir"); gitcmd.ExitCode(err) == 128 {
+	if r.git.common, err = discover("--git-common-dir"); gitcmd.ExitCode(err) == 128 {
 		return nil, fmt.Errorf("%w: %w", ErrNotRepo, err)
 	} else if err != nil {
 		return nil, err
 	}
-	if r.own, err = discover("--git-dir"); err != nil {
+	r.parked.git = r.git.shared()
+	if r.git.own, err = discover("--git-dir"); err != nil {
 		return nil, err
 	}
-	if r.top, err = discover("--show-toplevel"); err != nil {
-		r.top = ""
+	if r.git.top, err = discover("--show-toplevel"); err != nil {
+		r.git.top = ""
 	}
-	if _, ok := r.git().commit(ctx, "HEAD"); !ok {
-		some, err := r.git().line(ctx, "rev-list", "--all", "--max-count=1")
+	if _, ok := r.git.shared().commit(ctx, "HEAD"); !ok {
+		some, err := r.git.shared().line(ctx, "rev-list", "--all", "--max-count=1")
 		if err != nil || some == "" {
 			return nil, errors.Join(ErrNoCommit, err)
 		}
 	}
 	switch {
 	case o.Dir != "":
-		r.dir, err = filepath.Abs(o.Dir)
-	case r.top != "":
-		r.dir = filepath.Join(r.top, defaultDir)
+		r.dir.root, err = filepath.Abs(o.Dir)
+	case r.git.top != "":
+		r.dir.root = filepath.Join(r.git.top, defaultDir)
 	default:
 		err = errors.New("a bare repository needs a directory for its worktrees")
 	}
@@ -148,90 +143,19 @@ func (o Options) check() error {
 	return nil
 }
 
-// makeDir makes the directory of the worktrees and checks that it is safe to use.
+// makeDir makes the directory of the worktrees and makes git ignore it.
 func (r *Repo) makeDir(ctx context.Context) error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	if err := r.dir.makeRoot(); err != nil {
 		return err
 	}
-	if err := private.Dir(r.dir); err != nil {
-		return err
-	}
-	real, err := filepath.EvalSymlinks(r.dir)
-	if err != nil {
-		return err
-	}
-	r.dir = real
-	inside, ok := below(r.top, r.dir)
-	if !ok {
-		return nil
-	}
-	g := r.workTree()
-	tracked, err := g.names(ctx, "ls-files", "-z", "--", ":(top,literal)"+inside)
-	if err != nil {
-		return err
-	}
-	if len(tracked) > 0 {
-		return fmt.Errorf("%s has files that git tracks; choose another directory for worktrees", r.dir)
-	}
-	if ignored, err := g.ignored(ctx, []string{inside + "/x"}); err != nil || len(ignored) > 0 {
-		return err
-	}
-	return r.exclude(inside)
+	return r.git.ignore(ctx, r.dir.root)
 }
 
-// exclude has git ignore a directory in the work tree.
-func (r *Repo) exclude(inside string) error {
-	name := filepath.Join(r.common, "info", "exclude")
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	escaped := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(filepath.ToSlash(inside))
-	_, err = file.WriteString("\n/" + escaped + "/\n")
-	return err
-}
-
-// below returns the path of something in a directory, relative to it.
+// below returns the path of something in a directory, relative to the directory, and false if it is elsewhere.
 func below(dir, path string) (string, bool) {
 	rel, err := filepath.Rel(dir, path)
 	return rel, dir != "" && err == nil && rel != "." && filepath.IsLocal(rel)
 }
 
 // Dir returns the directory of the worktrees.
-func (r *Repo) Dir() string { return r.dir }
-
-// git runs commands on what all worktrees share.
-func (r *Repo) git() git { return git{dir: r.common} }
-
-// workTree runs commands in the work tree of the repository.
-func (r *Repo) workTree() git { return git{dir: r.own, work: r.top} }
-
-// lockRepo makes this process the only one that changes the list of worktrees or ports.
-func (r *Repo) lockRepo(ctx context.Context) (*fileLock, error) {
-	return waitLock(ctx, filepath.Join(r.dir, repoLock), unix.LOCK_EX)
-}
-
-// adminDir returns the directory that git keeps of the worktree at a path. It is "" if git knows no
-// worktree there.
-func (r *Repo) adminDir(path string) (string, error) {
-	all := filepath.Join(r.common, "worktrees")
-	entries, err := os.ReadDir(all)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	for _, e := range entries {
-		admin := filepath.Join(all, e.Name())
-		text, err := private.ReadFile(filepath.Join(admin, "gitdir"), maxGitFile)
-		if err == nil && strings.TrimSuffix(string(text), "\n") == filepath.Join(path, ".git") {
-			return admin, nil
-		}
-	}
-	return "", nil
-}
-
-// maxGitFile is the maximum size of a small file of git that is read, in bytes.
-const maxGitFile = 64 << 10
+func (r *Repo) Dir() string { return r.dir.root }

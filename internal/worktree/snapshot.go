@@ -23,12 +23,13 @@ type snapshot struct {
 // isEmpty reports whether nothing would be lost.
 func (s snapshot) isEmpty() bool { return !s.dirty && len(s.tips) == 0 }
 
-// snapshot reads the state of the worktree of a record. work is its directory; "" if it is gone. It
-// changes nothing in the worktree, except that it makes unreadable files readable.
-func (r *Repo) snapshot(ctx context.Context, rec *record, admin, work string) (snapshot, error) {
-	admin, g := r.gitOf(ctx, admin, work)
+// snapshot reads the state of the worktree of a record. work is its directory; "" if it is gone. Temporary files
+// are in the directory scratch, which snapshot makes and deletes. It changes nothing in the worktree, except that
+// it makes unreadable files readable.
+func (repo *gitRepo) snapshot(ctx context.Context, rec *record, admin, work, scratch string) (snapshot, error) {
+	admin, g := repo.gitOf(ctx, admin, work)
 	var s snapshot
-	tips, err := r.tips(ctx, rec, admin)
+	tips, err := repo.tips(ctx, rec, admin)
 	if err != nil {
 		return s, err
 	}
@@ -36,10 +37,10 @@ func (r *Repo) snapshot(ctx context.Context, rec *record, admin, work string) (s
 	if len(tips) > 0 {
 		s.head = tips[0]
 	}
-	if s.tips, err = r.unmerged(ctx, rec, tips); err != nil {
+	if s.tips, err = repo.unmerged(ctx, rec, tips); err != nil {
 		return s, err
 	}
-	headTree, err := r.git().line(ctx, "rev-parse", "--verify", "--quiet", s.head+"^{tree}")
+	headTree, err := repo.shared().line(ctx, "rev-parse", "--verify", "--quiet", s.head+"^{tree}")
 	if err != nil {
 		return s, err
 	}
@@ -50,7 +51,7 @@ func (r *Repo) snapshot(ctx context.Context, rec *record, admin, work string) (s
 	if err := openUp(work); err != nil { // git add passes over directories that it cannot read
 		return s, err
 	}
-	if s.tree, s.index, err = r.trees(ctx, g, rec, admin, s.head); err != nil {
+	if s.tree, s.index, err = trees(ctx, g, admin, s.head, scratch, rec.Partial); err != nil {
 		return s, err
 	}
 	if s.index == headTree || s.index == s.tree {
@@ -62,14 +63,14 @@ func (r *Repo) snapshot(ctx context.Context, rec *record, admin, work string) (s
 
 // gitOf returns git for the directory of a worktree, whose own git directory is not used if git cannot
 // read it.
-func (r *Repo) gitOf(ctx context.Context, admin, work string) (usable string, g git) {
+func (repo *gitRepo) gitOf(ctx context.Context, admin, work string) (usable string, g git) {
 	if admin != "" {
 		g = git{dir: admin, work: work}
 		if _, err := g.run(ctx, "rev-parse", "--git-dir"); err == nil {
 			return admin, g
 		}
 	}
-	return "", git{dir: r.common, work: work}
+	return "", git{dir: repo.common, work: work}
 }
 
 // headFiles are files of the git directory of a worktree that name commits which an operation that
@@ -84,13 +85,13 @@ const maxTips = 100
 
 // tips returns the commits that a worktree and the branch of its attempt name; first the one that is
 // checked out. There is none if neither exists any longer.
-func (r *Repo) tips(ctx context.Context, rec *record, admin string) (tips []string, err error) {
+func (repo *gitRepo) tips(ctx context.Context, rec *record, admin string) (tips []string, err error) {
 	var names []string
 	if admin != "" {
 		names = append(names, "HEAD")
 	}
 	names = append(names, heads+rec.attempt().Branch())
-	g := git{dir: r.common}
+	g := git{dir: repo.common}
 	if admin != "" {
 		g.dir = admin
 		for _, file := range headFiles {
@@ -117,10 +118,10 @@ func (r *Repo) tips(ctx context.Context, rec *record, admin string) (tips []stri
 // unmerged returns those commits that are neither in the base of an attempt nor in what stays when all
 // attempts are removed: branches of the user, remote-tracking branches and tags. Commits that are in
 // others of them are left out.
-func (r *Repo) unmerged(ctx context.Context, rec *record, tips []string) (all []string, err error) {
+func (repo *gitRepo) unmerged(ctx context.Context, rec *record, tips []string) (all []string, err error) {
 	for _, tip := range tips {
 		args := append([]string{"rev-list", "--max-count=1", tip, "--not", rec.Commit}, staying...)
-		out, err := r.git().line(ctx, args...)
+		out, err := repo.shared().line(ctx, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +132,7 @@ func (r *Repo) unmerged(ctx context.Context, rec *record, tips []string) (all []
 	if len(all) < 2 {
 		return all, nil
 	}
-	out, err := r.git().run(ctx, append([]string{"merge-base", "--independent"}, all...)...)
+	out, err := repo.shared().run(ctx, append([]string{"merge-base", "--independent"}, all...)...)
 	return strings.Fields(out), err
 }
 
@@ -139,9 +140,8 @@ func (r *Repo) unmerged(ctx context.Context, rec *record, tips []string) (all []
 var staying = []string{"--exclude=" + branches + "*", "--branches", "--remotes", "--tags"}
 
 // trees returns the tree of all files of a worktree that are not ignored, and the tree of its index, ""
-// if that has none. They are made in a temporary index.
-func (r *Repo) trees(ctx context.Context, g git, rec *record, admin, head string) (files, index string, err error) {
-	dir := r.path(rec.attempt().name()) + indexSuffix
+// if that has none. They are made in a temporary index in dir. partial is as for addAll.
+func trees(ctx context.Context, g git, admin, head, dir string, partial bool) (files, index string, err error) {
 	if err := os.RemoveAll(dir); err != nil { // of a killed process
 		return "", "", err
 	}
@@ -155,7 +155,7 @@ func (r *Repo) trees(ctx context.Context, g git, rec *record, admin, head string
 			index = "" // it has conflicts, or is damaged
 		}
 		if err := g.showHidden(ctx); err == nil {
-			if files, err = g.addAll(ctx, rec.Partial); err == nil {
+			if files, err = g.addAll(ctx, partial); err == nil {
 				return files, index, nil
 			}
 		}
@@ -166,7 +166,7 @@ func (r *Repo) trees(ctx context.Context, g git, rec *record, admin, head string
 	if _, err := g.run(ctx, "read-tree", head); err != nil {
 		return "", "", err
 	}
-	files, err = g.addAll(ctx, rec.Partial)
+	files, err = g.addAll(ctx, partial)
 	return files, index, err
 }
 
