@@ -78,10 +78,10 @@ type Worktree struct {
 	lease *fileLock
 }
 
-// Release says that this process does not use the worktree any longer.
+// Release ends the use of the worktree by this process.
 func (w *Worktree) Release() error { return w.lease.release() }
 
-// state names the last completed step of a worktree, from which to continue after a crash.
+// state records how far a worktree is made or removed, so that this can continue after a crash.
 type state string
 
 const (
@@ -91,8 +91,8 @@ const (
 	removing state = "removing" // what would be lost is parked; the rest may exist in part
 )
 
-// record is the file that marks a worktree as one of an attempt. It is written before the worktree
-// exists, and removed after it.
+// record marks a worktree as one of an attempt. Its file is written before the worktree exists, and removed
+// after it.
 type record struct {
 	Task    string    `json:"task"`
 	Number  int       `json:"number"`

@@ -130,8 +130,8 @@ func (repo *gitRepo) inspect(ctx context.Context, rec *record, path string) prob
 
 // Repair continues after a crash: worktrees that were being made or removed are removed, with what
 // would be lost parked, and lock files that dead git commands have left in the worktrees of attempts
-// are deleted. One whose set-up was not completed is left for Create. It returns what it did, and
-// touches nothing that a process uses.
+// are deleted. A worktree whose set-up was not completed is left to Create. Repair returns what it did,
+// and touches nothing that a process uses.
 func (r *Repo) Repair(ctx context.Context) (done []string, err error) {
 	names, err := r.dir.names()
 	for _, name := range names {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// crashAt is the variable that makes this program one that is killed: STEP, what it does, and where.
+// crashAt names the variable that makes this program kill itself. Its value is STEP|create|DIRECTORY or
+// STEP|remove|DIRECTORY.
 const crashAt = "WORKTREE_TEST_CRASH"
 
 // crash makes or removes an attempt, and kills this process with SIGKILL at a step.
@@ -73,7 +74,7 @@ func (p *place) steps(do func()) (all []string) {
 	return all
 }
 
-// newCrashPlace is newPlace with what crash expects: the file of the set-up is ignored.
+// newCrashPlace makes a place with what crash expects: git ignores the file of the set-up.
 func newCrashPlace(t *testing.T) *place {
 	p := newPlace(t, Options{})
 	p.write(".gitignore", "ignored\n")

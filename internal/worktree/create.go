@@ -186,7 +186,7 @@ func (r *Repo) equip(ctx context.Context, rec *record) error {
 	return nil
 }
 
-// undo removes a worktree that could not be made, and returns why.
+// undo removes a worktree that could not be made, and returns the cause.
 func (r *Repo) undo(ctx context.Context, rec *record, l *fileLock, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()

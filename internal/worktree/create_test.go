@@ -98,7 +98,7 @@ func TestCreate(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(w.Path, "b/c")); string(text) != "2\n" {
 		t.Errorf("b/c: %q, %v", text, err)
 	}
-	// It is the same one, also when the branch of the base has moved.
+	// It is the same worktree, also when the branch of the base has moved.
 	p.write("a", "moved")
 	p.at(p.dir, "commit", "-qam", "second")
 	for _, base := range []string{"main", first} {
@@ -137,7 +137,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Whatever a task is called, its worktree is a directory of its own in the right place.
+// A task of any name has a directory of its own in the right place.
 func TestCreateHostileNames(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})
@@ -229,7 +229,7 @@ func TestConcurrently(t *testing.T) {
 	p.at(p.dir, "fsck", "--strict")
 }
 
-// Several at once make one attempt: one worktree is made.
+// Concurrent calls for one attempt make one worktree.
 func TestConcurrentlyTheSame(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})

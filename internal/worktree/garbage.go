@@ -27,13 +27,13 @@ const (
 	KindLease     Kind = "lease"     // lock files of an attempt that is gone
 )
 
-// Item is something that can be deleted without losing work.
+// Item describes something that can be deleted without losing work.
 type Item struct {
 	Kind   Kind   `json:"kind"`
 	Name   string `json:"name"` // the path, branch or reference
 	Reason string `json:"reason"`
 	Bytes  int64  `json:"bytes"` // that it has on the disk; 0 for names, whose objects git collects
-	// Parked is the reference that has the work of a worktree that was deleted.
+	// Parked names the reference with the work of a worktree that was deleted.
 	Parked string `json:"parked,omitempty"`
 
 	attempt Attempt
@@ -41,13 +41,13 @@ type Item struct {
 	commit  string // that ref had
 }
 
-// DefaultKeep is the default of GarbageOptions.Keep.
+// DefaultKeep limits the age of parked work that is not merged, unless GarbageOptions has another limit.
 const DefaultKeep = 30 * 24 * time.Hour
 
 // GarbageOptions say what is garbage.
 type GarbageOptions struct {
-	// Live reports whether an attempt has not ended. Without it, and in addition to it, the worktree
-	// of an attempt is live while a process has its lease or works in it.
+	// Live reports whether an attempt has not ended. With or without it, an attempt is live while a process
+	// has the lease of its worktree or works in it.
 	Live func(Attempt) bool
 	// Parked makes parked work that is not merged garbage when it is older than Keep.
 	Parked bool
@@ -56,8 +56,8 @@ type GarbageOptions struct {
 
 func (o GarbageOptions) keep() time.Duration { return cmp.Or(o.Keep, DefaultKeep) }
 
-// OpenExisting returns the Repo of a directory like Open, but makes nothing: what is garbage can be asked
-// of a repository that never had a worktree.
+// OpenExisting returns the Repo of a directory like Open, but does not make the directory of the worktrees.
+// So a search for garbage changes nothing in a repository that never had a worktree.
 func OpenExisting(ctx context.Context, dir string, o Options) (*Repo, error) {
 	r, err := find(ctx, dir, o)
 	if err != nil {
@@ -69,8 +69,8 @@ func OpenExisting(ctx context.Context, dir string, o Options) (*Repo, error) {
 	return Open(ctx, dir, o)
 }
 
-// Garbage returns what can be deleted without losing work. With an error, it has what was found in
-// spite of it.
+// Garbage returns what can be deleted without losing work. With an error, it also returns what it has
+// found.
 func (r *Repo) Garbage(ctx context.Context, o GarbageOptions) (all []Item, err error) {
 	entries, err := os.ReadDir(r.dir.root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +95,8 @@ func (r *Repo) Garbage(ctx context.Context, o GarbageOptions) (all []Item, err e
 	return slices.Concat(all, branches, refs), err
 }
 
-// garbageEntry returns the garbage that an entry of the directory of the worktrees stands for. seen has the
-// names of attempts that were looked at.
+// garbageEntry returns an entry of the directory of the worktrees, or the worktree that it belongs to, if
+// that is garbage; nil otherwise. seen has the names of the attempts of earlier entries.
 func (r *Repo) garbageEntry(e fs.DirEntry, o GarbageOptions, seen map[string]bool) (*Item, error) {
 	name, suffix, _ := strings.Cut(e.Name(), ".")
 	a, ok := parseName(name)
@@ -167,7 +167,8 @@ func (r *Repo) garbageWorktree(rec *record, o GarbageOptions) (*Item, error) {
 	return item, nil
 }
 
-// garbageBranches returns the branches of attempts that are gone whose commits are all in what stays.
+// garbageBranches returns the branches of attempts without a record, if all their commits are in branches
+// of the user, remote-tracking branches or tags.
 func (r *Repo) garbageBranches(ctx context.Context) (all []Item, err error) {
 	const format = "%(refname) %(objectname) %(worktreepath)"
 	out, err := r.git.shared().run(ctx, "for-each-ref", "--format="+format, heads+branches)
@@ -198,8 +199,8 @@ func (r *Repo) isMergedBranch(ctx context.Context, i Item) (bool, error) {
 	return r.git.isMerged(ctx, i.commit)
 }
 
-// Collect deletes what Garbage has returned with the same options, each after it has checked again that it
-// is garbage, and returns what it has deleted. What has become of use meanwhile is left.
+// Collect deletes what Garbage has returned with the same options, and returns what it has deleted. It
+// checks each item again and leaves those that are no longer garbage.
 func (r *Repo) Collect(ctx context.Context, items []Item, o GarbageOptions) (deleted []Item, err error) {
 	if len(items) > 0 {
 		if err := r.makeDir(ctx); err != nil { // for locks

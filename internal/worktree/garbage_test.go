@@ -35,7 +35,7 @@ func (p *place) commit(dir, name, text string) string {
 	return p.at(dir, "rev-parse", "HEAD")
 }
 
-// Garbage lists what is not needed any longer and nothing else. Collect deletes that and loses nothing.
+// Garbage lists what is no longer needed and nothing else. Collect deletes that and loses nothing.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})
@@ -111,7 +111,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// What was garbage and has become of use is not deleted.
+// Collect does not delete what is no longer garbage.
 func TestCollectChecksAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})
@@ -316,7 +316,8 @@ func TestGarbageOfNothing(t *testing.T) {
 func TestGarbageDamaged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})
-	for n, text := range []string{"", "garbage", "{}", `{"task":"other","number":1}`, strings.Repeat("x", maxRecord+1)} {
+	damaged := []string{"", "garbage", "{}", `{"task":"other","number":1}`, strings.Repeat("x", maxRecord+1)}
+	for n, text := range damaged {
 		p.writeIn(p.repo.Dir(), fmt.Sprintf("bad-%d.json", n+1), text)
 	}
 	p.create("t", 1)

@@ -18,9 +18,8 @@ const (
 	maxLockPause = 500 * time.Millisecond
 )
 
-// settings are set for each git command. They keep programs from being run that the configuration
-// of an untrusted worktree can name, except for the filters of a checkout, and make git look at
-// each file.
+// settings apply to each git command. They stop git from running programs that the configuration of an
+// untrusted worktree names, except the filters of a checkout, and make git examine each file.
 var settings = []string{
 	"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.pager=cat",
 	"core.editor=false", "core.checkStat=default", "core.trustctime=true", "core.ignoreStat=false",
@@ -39,26 +38,26 @@ type git struct {
 	keep    []*fileLock // the command keeps these locks if this process is killed
 }
 
-// locked reports whether a command found a lock file of another one.
+// locked reports whether a command failed because of a lock file of another command.
 func locked(err error) bool {
 	failed, ok := errors.AsType[*gitcmd.Error](err)
 	return ok && strings.Contains(failed.Stderr, "File exists") &&
 		(strings.Contains(failed.Stderr, ".lock'") || strings.Contains(failed.Stderr, "could not lock config file"))
 }
 
-// run runs a git command and returns its output. While it meets lock files of other commands, it is
-// run again, for at most lockPatience.
+// run runs a git command and returns its output. While lock files of other commands make it fail, run
+// repeats it, for at most lockPatience.
 func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return g.runWith(ctx, "", args...)
 }
 
-// line is run without the newline at the end of the output.
+// line runs a command like run, and returns its output without the newline at the end.
 func (g git) line(ctx context.Context, args ...string) (string, error) {
 	out, err := g.run(ctx, args...)
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// names is run for commands that print names that end with NUL.
+// names runs a command that prints names, each followed by NUL, and returns the names.
 func (g git) names(ctx context.Context, args ...string) ([]string, error) {
 	out, err := g.run(ctx, args...)
 	return splitNames(out), err
@@ -71,7 +70,7 @@ func splitNames(out string) []string {
 	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 }
 
-// runWith is run with a standard input.
+// runWith runs a command like run, with a standard input.
 func (g git) runWith(ctx context.Context, input string, args ...string) (string, error) {
 	deadline := time.Now().Add(lockPatience)
 	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
@@ -125,7 +124,7 @@ func (g git) commit(ctx context.Context, revision string) (string, bool) {
 	return id, err == nil && id != ""
 }
 
-// ignored returns those of some paths in the work tree that git ignores. A path that is tracked is not.
+// ignored returns those of some paths in the work tree that git ignores. A tracked path is not ignored.
 func (g git) ignored(ctx context.Context, paths []string) (all []string, err error) {
 	if len(paths) == 0 {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// gitRepo owns what git has of the repository: branches, the list of worktrees, and the state of each
-// worktree. It knows neither the locks nor the records of attempts, except for those that it is given.
+// gitRepo owns the data that git has of the repository: branches, the list of worktrees, and the state of
+// each worktree. It reads no record and takes no lock of an attempt.
 type gitRepo struct {
 	common string // the git directory that all worktrees share
 	own    string // the git directory of the work tree, which may be a linked one

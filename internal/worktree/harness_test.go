@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// place is a repository with a Repo for a test.
+// place has a repository and its Repo for a test.
 type place struct {
 	*testing.T
 	dir  string // the work tree
@@ -127,7 +127,7 @@ func (p *place) remove(w *Worktree) Removed {
 	return removed
 }
 
-// gone fails unless nothing but parked references is left of a worktree.
+// gone fails if anything except parked references is left of a worktree.
 func (p *place) gone(w *Worktree) {
 	p.Helper()
 	entries, err := os.ReadDir(p.repo.Dir())

@@ -11,14 +11,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// Each attempt has two lock files. The lock is held while its worktree is made or removed. The lease is
-// shared by those that use the worktree, is taken by the holder of the lock, and keeps the worktree
-// from being removed. The kernel releases the locks of a dead process.
+// Each attempt has two lock files. A process holds the lock while it makes or removes the worktree. The
+// processes that use the worktree share the lease, which keeps it from being removed; they take the lease
+// while they hold the lock. The kernel releases the locks of a dead process.
 
 // fileLock is a lock that this process holds.
 type fileLock struct{ file *os.File }
 
-// release gives up the lock. A command that was given the file does not hold it any longer.
+// release gives up the lock. A command that was given the file no longer holds it.
 func (l *fileLock) release() error {
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }
@@ -50,7 +50,7 @@ func tryLock(path string, how int) (*fileLock, error) {
 	}
 }
 
-// waitLock is tryLock, and waits for the lock until ctx is done.
+// waitLock locks a file like tryLock, but waits for the lock until ctx is done.
 func waitLock(ctx context.Context, path string, how int) (*fileLock, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		l, err := tryLock(path, how)

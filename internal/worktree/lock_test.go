@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One at a time has the lock of an attempt, although its file is removed each time.
+// The lock of an attempt has one holder at a time, although its file is removed each time.
 func TestLockIsExclusive(t *testing.T) {
 	t.Parallel()
 	d := &directory{root: t.TempDir()}

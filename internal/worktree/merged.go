@@ -96,7 +96,8 @@ var diffTree = []string{
 	"--src-prefix=a/", "--dst-prefix=b/",
 }
 
-// patches returns for each commit what identifies its changes; "" if it has none. A merge has none.
+// patches returns an identifier of the changes of each commit; "" for a merge, and for a commit without
+// changes.
 func (w *parkedWork) patches(ctx context.Context, commits []string) (map[string]string, error) {
 	p := &patchReader{ids: map[string]string{}}
 	if len(commits) == 0 {
@@ -113,7 +114,7 @@ func (w *parkedWork) patches(ctx context.Context, commits []string) (map[string]
 	return p.ids, err
 }
 
-// patch returns what identifies the changes from one commit to another; "" if there are none.
+// patch returns an identifier of the changes from one commit to another; "" if there are none.
 func (w *parkedWork) patch(ctx context.Context, from, to string) (string, error) {
 	p := &patchReader{ids: map[string]string{}, commit: to, hash: sha256.New()}
 	err := w.git.stream(ctx, "", p, append(slices.Clone(diffTree), from, to)...)
@@ -130,12 +131,12 @@ type patchReader struct {
 	commit string
 	hash   hash.Hash // of the changes of commit; nil before the first one
 	any    bool      // it has changes
-	line   []byte    // the beginning of a line, until it is known what it is
+	line   []byte    // the beginning of a line, until its kind is known
 	inLine bool      // the rest of the line is added to the hash
 	skip   bool      // the rest of the line is skipped
 }
 
-// maxPrefix is enough of a line to know what it is, in bytes: more than the name of an object.
+// maxPrefix bytes of a line are enough to tell its kind: the name of an object has fewer.
 const maxPrefix = 80
 
 // Write reads a part of the output.

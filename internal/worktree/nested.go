@@ -52,8 +52,8 @@ func nested(ctx context.Context, g git) (dirs []string, err error) {
 	return slices.DeleteFunc(dirs, func(d string) bool { return slices.Contains(ignored, d) }), err
 }
 
-// unpublished says what a repository has that is in none of its remotes; "" if there is nothing. It
-// is deleted with the worktree that it is in.
+// unpublished describes work in a repository that is in none of its remotes; "" if there is none. That work
+// would be deleted with the worktree around the repository.
 func unpublished(ctx context.Context, dir string) (what string) {
 	g := git{work: dir}
 	discover := func(flag string) string {

@@ -16,7 +16,7 @@ func processIn(dir string) (pid int) {
 	})
 }
 
-// isOpen reports whether a process has a file open, and also if that cannot be told.
+// isOpen reports whether a process has a file open. It returns true if that is unknown.
 func isOpen(name string) bool {
 	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
 		return true
@@ -32,7 +32,7 @@ func isOpen(name string) bool {
 	}) != 0
 }
 
-// findProcess returns the first process whose directory in /proc does.
+// findProcess returns the first process for whose directory in /proc does returns true; 0 if there is none.
 func findProcess(does func(proc string) bool) int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

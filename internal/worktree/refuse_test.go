@@ -119,7 +119,7 @@ func TestRemoveInUse(t *testing.T) {
 	p.remove(w)
 }
 
-// A link in place of the worktree, or in it, leads nothing else to its end.
+// A removal does not follow a link in place of the worktree or in it.
 func TestRemoveThroughLink(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, Options{})

@@ -9,17 +9,18 @@ import (
 	"slices"
 )
 
-// Removed tells what became of a worktree.
+// Removed describes the result of a removal.
 type Removed struct {
-	// Parked is the reference that has what git would have lost; "" if there was nothing.
+	// Parked names the reference with what git would have lost; "" if there was nothing.
 	Parked string
-	// Kept is the branch of the attempt if it was not deleted, since another worktree has it.
+	// Kept names the branch of the attempt if it was not deleted because another worktree has it checked
+	// out.
 	Kept string
 }
 
 // Remove removes the worktree of an attempt, its branch and its ports. What git would lose is first
 // kept below refs/coppice/parked/, as a commit whose parents are the commits that were in no other
-// place, and whose tree has all files that were not ignored. One that does not exist is no error.
+// place, and whose tree has all files that were not ignored. If the worktree does not exist, that is no error.
 //
 // Errors: ErrInUse if a process uses the worktree; ErrNotKept if a repository in it has work that
 // cannot be kept. Then the worktree stays.

@@ -50,7 +50,7 @@ type PortRange struct {
 
 // Options configure a Repo.
 type Options struct {
-	// Dir holds the worktrees; by default .coppice/worktrees in the work tree. A bare
+	// Dir is the directory of the worktrees; by default .coppice/worktrees in the work tree. A bare
 	// repository has no default.
 	Dir string
 	// SetUp is a command that Runner runs in each new worktree; none by default.
@@ -60,9 +60,9 @@ type Options struct {
 	Ports PortRange
 }
 
-// Repo makes and removes the worktrees of a repository. It owns the order of the steps, which lets a crash at any
-// of them be repaired, and holds the locks meanwhile. It has no state in memory, so several processes can have one
-// at the same time.
+// Repo makes and removes the worktrees of a repository. It owns the order of the steps, which is such that
+// a crash between any two can be repaired, and takes the locks for them. It has no state in memory, so
+// several processes can have one at the same time.
 type Repo struct {
 	options Options
 	dir     directory

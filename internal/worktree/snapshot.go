@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// snapshot has what git would lose with a worktree.
+// snapshot describes the work that git would lose with a worktree.
 type snapshot struct {
 	head  string   // the commit that is checked out
 	tree  string   // of all files that are not ignored; that of head if there is no directory
@@ -61,8 +61,8 @@ func (repo *gitRepo) snapshot(ctx context.Context, rec *record, admin, work, scr
 	return s, nil
 }
 
-// gitOf returns git for the directory of a worktree, whose own git directory is not used if git cannot
-// read it.
+// gitOf returns git for the directory of a worktree. If git cannot read the git directory of the worktree,
+// the common one takes its place, and usable is "".
 func (repo *gitRepo) gitOf(ctx context.Context, admin, work string) (usable string, g git) {
 	if admin != "" {
 		g = git{dir: admin, work: work}
@@ -73,8 +73,7 @@ func (repo *gitRepo) gitOf(ctx context.Context, admin, work string) (usable stri
 	return "", git{dir: repo.common, work: work}
 }
 
-// headFiles are files of the git directory of a worktree that name commits which an operation that
-// is not complete needs.
+// headFiles are the files in the git directory of a worktree that name commits of an incomplete operation.
 var headFiles = []string{
 	"MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "rebase-merge/autostash",
 	"rebase-merge/orig-head", "rebase-apply/autostash", "rebase-apply/orig-head",
@@ -84,7 +83,7 @@ var headFiles = []string{
 const maxTips = 100
 
 // tips returns the commits that a worktree and the branch of its attempt name; first the one that is
-// checked out. There is none if neither exists any longer.
+// checked out. It returns none if neither exists.
 func (repo *gitRepo) tips(ctx context.Context, rec *record, admin string) (tips []string, err error) {
 	var names []string
 	if admin != "" {
@@ -183,8 +182,8 @@ func (g git) addAll(ctx context.Context, partial bool) (tree string, err error) 
 	return g.line(ctx, "write-tree")
 }
 
-// showHidden makes git look at the files in the index that it was told to take for unchanged. Those
-// that a sparse checkout has left out are not there.
+// showHidden makes git examine the files that its index marks as unchanged or skipped. Files that a sparse
+// checkout has left out stay marked, as they do not exist.
 func (g git) showHidden(ctx context.Context) error {
 	entries, err := g.names(ctx, "ls-files", "-z", "-v")
 	if err != nil {
