@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // aidefileFleet is a project with one agent with an Aidefile, called a. Its command is a shell
@@ -484,9 +485,7 @@ func TestAidefileStop(t *testing.T) {
 	}
 	a.do("start", "a")
 	eventually(t, "the run", func() bool { return a.countProcesses("sleep 1012") == 1 })
-	if err := syscall.Kill(a.node("t/a").PID, syscall.SIGKILL); err != nil { // the runner itself
-		t.Fatal(err)
-	}
+	exectest.Signal(t, a.node("t/a").PID, syscall.SIGKILL) // the runner itself
 	eventually(t, "the run after it", func() bool { return len(a.runs()) == 3 && a.countProcesses("sleep 1012") == 1 })
 	a.do("stop", "a")
 }

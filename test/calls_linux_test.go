@@ -66,9 +66,7 @@ func (f *fleet) messages() int { return strings.Count(f.rollout(), `"token_usage
 // kill kills the process of an agent, and waits until it was taken note of.
 func (f *fleet) kill(path string) {
 	f.t.Helper()
-	if err := syscall.Kill(f.node(path).PID, syscall.SIGKILL); err != nil {
-		f.t.Fatal(err)
-	}
+	exectest.Signal(f.t, f.node(path).PID, syscall.SIGKILL)
 	f.awaitState(path, "stopped")
 }
 
@@ -130,9 +128,7 @@ func TestCostOfKilled(t *testing.T) {
 			pid := f.node("t/a").PID
 			f.crash()
 			works()
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			exectest.Signal(t, pid, syscall.SIGKILL)
 			f.up()
 			f.awaitState("t/a", "stopped")
 			counted()

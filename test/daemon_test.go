@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -145,9 +146,7 @@ func (f *fleet) crash() {
 	pid := f.status().Controller.PID
 	for _, p := range processesIn(f.t, f.dir) {
 		if p.pid == pid {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				f.t.Fatal(err)
-			}
+			exectest.Signal(f.t, pid, syscall.SIGKILL)
 			p.awaitEnd(f.t)
 			return
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
@@ -57,12 +58,10 @@ func currentNode(t *testing.T, c *api.Client, path string) (n status.Node) {
 func (f *fleet) crashAgent(c *api.Client, path string) status.Node {
 	f.t.Helper()
 	before := currentNode(f.t, c, path)
-	if before.State != "running" || before.PID <= 0 {
+	if before.State != "running" {
 		f.t.Fatalf("%s does not run: %+v", path, before)
 	}
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
-		f.t.Fatal(err)
-	}
+	exectest.Signal(f.t, before.PID, syscall.SIGKILL)
 	var after status.Node
 	eventually(f.t, "the successor of "+path, func() bool {
 		after = currentNode(f.t, c, path)

@@ -2,7 +2,9 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -58,9 +61,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	if out := f.do("explain", "a"); !strings.Contains(out, "it says: at work") || !strings.Contains(out, "its watchdog") {
 		t.Errorf("explain: %s", out)
 	}
-	if err := syscall.Kill(n.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, n.PID, syscall.SIGSTOP)
 	f.awaitNode("t/a", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
 	crashes := f.events(event.AgentCrashed, "t/a")
 	if len(crashes) != 1 {
@@ -72,7 +73,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	if n := f.node("t/a"); n.Restarts != 1 || n.LastExit != "watchdog: nothing heard for 3s" {
 		t.Errorf("%+v", n)
 	}
-	if err := syscall.Kill(n.PID, 0); err != syscall.ESRCH {
+	if _, err := os.Stat(fmt.Sprint("/proc/", n.PID)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the frozen process is still there: %v", err)
 	}
 }
@@ -139,9 +140,9 @@ func TestWatchdogWithoutDaemon(t *testing.T) {
 		// The agent is silent now, but a daemon that was stopped for a while cannot blame it for
 		// that.
 		pid := f.status().Controller.PID
-		syscall.Kill(pid, syscall.SIGSTOP)
+		exectest.Signal(t, pid, syscall.SIGSTOP)
 		time.Sleep(4 * time.Second)
-		syscall.Kill(pid, syscall.SIGCONT)
+		exectest.Signal(t, pid, syscall.SIGCONT)
 		if n := f.node("t/a"); n.PID != before.PID {
 			t.Errorf("after the daemon was frozen: %+v", n)
 		}
@@ -218,9 +219,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 	}
 
 	// It is frozen.
-	if err := syscall.Kill(n.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, n.PID, syscall.SIGSTOP)
 	f.awaitNode("t/inner", "is replaced", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 3 })
 	crashes := f.events(event.AgentCrashed, "t/inner")
 	if len(crashes) != 1 {

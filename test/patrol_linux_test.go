@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -23,9 +24,8 @@ func TestExitNeedsNoRound(t *testing.T) {
 				agentTOML("b", `exec sleep 1000`, `runtime = "`+runtime+`"`, `depends_on = ["a"]`))
 			f.do("up", "-d")
 			kill := func(n status.Node) {
-				if n.PID <= 1 || syscall.Kill(n.PID, syscall.SIGKILL) != nil {
-					t.Fatalf("it cannot be killed: %+v", n)
-				}
+				t.Helper()
+				exectest.Signal(t, n.PID, syscall.SIGKILL)
 			}
 			for n := uint64(1); n < 4; n++ {
 				was := f.node("t/a")

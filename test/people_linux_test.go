@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -133,9 +134,7 @@ func TestAskAndDie(t *testing.T) {
 	if s := f.status(); s.NeedsInput != 1 || s.Inbox != (status.Inbox{Questions: 1}) || s.Summary["running"] != 1 {
 		t.Errorf("%+v", s)
 	}
-	if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, -n.PID, syscall.SIGKILL)
 	eventually(t, "the successor", func() bool { return f.node("t/a").Incarnation == 2 })
 	if out := f.do("answer", q.ID, "1"); !strings.Contains(out, "q-1 of t/a is answered: yes") {
 		t.Errorf("%s", out)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -203,9 +204,7 @@ func TestPoolHooks(t *testing.T) {
 	killAndWait(t, f.node("t/w/w-1").PID)
 	died("1 1 killed SIGKILL")
 	f.awaitInstances("w-1 2 running, w-2 1 running, w-3 1 running")
-	if err := syscall.Kill(f.node("t/w/w-2").PID, syscall.SIGUSR2); err != nil { // it exits on its own, with 0
-		t.Fatal(err)
-	}
+	exectest.Signal(t, f.node("t/w/w-2").PID, syscall.SIGUSR2) // it exits on its own, with 0
 	died("2 1 normal")
 	f.awaitInstances("w-1 2 running, w-2 2 running, w-3 1 running")
 

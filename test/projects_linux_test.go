@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // runningProject is an element of ls --all-projects --json.
@@ -57,14 +59,10 @@ func TestAllProjects(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := syscall.Kill(hungPID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Kill(hungPID, syscall.SIGCONT)
+	exectest.Signal(t, hungPID, syscall.SIGSTOP)
+	defer exectest.Signal(t, hungPID, syscall.SIGCONT)
 	out := f.do("ls", "--all-projects", "--json")
-	if err := syscall.Kill(hungPID, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, hungPID, syscall.SIGCONT)
 	var all []runningProject
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -146,9 +147,7 @@ func TestReadmeCommands(t *testing.T) {
 	r.out.awaitText(t, "garden/pipeline/worker | working for you\n")
 	r.out.awaitText(t, "garden * started\n")
 	r.out.awaitText(t, "garden/hello * ended after ")
-	if err := syscall.Kill(-r.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, -r.Process.Pid, syscall.SIGINT)
 	r.exit()
 	r.err.awaitText(t, "coppice: stopped by SIGINT\n")
 	for _, want := range []string{

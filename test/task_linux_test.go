@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -101,9 +102,7 @@ func TestTasks(t *testing.T) {
 	}
 
 	env := f.environ("a", 1)
-	if err := syscall.Kill(-f.node("t/a").PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, -f.node("t/a").PID, syscall.SIGKILL)
 	eventually(t, "that it is open again", func() bool { return f.task(first).Ready })
 	f.token("a", 2)
 	if out, code := f.runAs(env, "", "task", "close", first); code != exitAuth {
@@ -151,9 +150,7 @@ func TestClaimOverDaemon(t *testing.T) {
 	f.wantAgentCode(0, "dies", 1, "task", "claim", lost)
 	pid := f.node("t/dies").PID
 	f.crash()
-	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, -pid, syscall.SIGKILL)
 	waiting := f.asAgent("lives", 1, "task", "comment", mine, "I am still here") // until a daemon answers
 	f.up()
 	waiting.wantExit(0)

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -122,9 +123,7 @@ func TestTaskOutcomes(t *testing.T) {
 	}
 
 	// The agent dies without a word about the other one.
-	if err := syscall.Kill(-f.node("t/a").PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	exectest.Signal(t, -f.node("t/a").PID, syscall.SIGKILL)
 	eventually(t, "the end of the attempt", func() bool { return len(f.detail(kids[1]).Attempts) == 1 })
 	d := f.detail(kids[1])
 	if a := d.Attempts[0]; a.ReportedBy != "controller" || a.By != "t/a" || a.Outcome.Kind != outcome.Retryable ||

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -16,20 +17,13 @@ import (
 func TestPoisonTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "[daemon]\nmax_restarts = 0\nmax_claims = 2\n\n",
-		agentTOML("coder", `coppice agent task claim -q --wait || exec sleep 1000; exit 7`))
+		agentTOML("coder", `coppice agent task claim -q --wait; exit 7`))
 	f.do("up", "-d")
 	id := f.add("bad thing", "--pool", "coder", "--max-claims", "4")
 	parked := func() {
 		t.Helper()
 		eventually(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	}
-	// The agent claims once per incarnation.
-	wake := func() {
-		t.Helper()
-		syscall.Kill(f.node("t/coder").PID, syscall.SIGKILL)
-	}
-	f.awaitState("t/coder", "running")
-	wake()
 	eventually(t, "a claim", func() bool { return f.task(id).FailedClaims > 0 })
 	f.crash()
 	f.up()
@@ -54,10 +48,8 @@ func TestPoisonTask(t *testing.T) {
 	if got := f.task(id); got.Claims != 4 {
 		t.Errorf("%+v", got)
 	}
-	f.awaitState("t/coder", "running")
 	f.do("task", "edit", id, "--max-claims", "0")
 	f.do("task", "retry", id)
-	wake()
 	parked() // its count of failed claims starts over
 	if got := f.task(id); got.FailedClaims != 2 || got.Claims != 6 {
 		t.Errorf("%+v", got)
@@ -98,7 +90,7 @@ func TestStopsDoNotPark(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f.wantAgentCode(0, "a", life, "task", "claim", id)
-	syscall.Kill(-f.node("t/a").PID, syscall.SIGSEGV)
+	exectest.Signal(t, -f.node("t/a").PID, syscall.SIGSEGV)
 	eventually(t, "that it is parked", func() bool { return f.task(id).Status == task.Parked })
 	if got := f.task(id).Reason; got != "claimed once without a result, last: t/a: ended by SIGSEGV" {
 		t.Errorf("%s", got)

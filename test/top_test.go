@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/coppice-dev/coppice/internal/control"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status/statustest"
 )
 
@@ -146,7 +147,7 @@ func TestTop(t *testing.T) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { syscall.Kill(-agent.Process.Pid, syscall.SIGKILL); agent.Wait() })
+	t.Cleanup(func() { exectest.Signal(t, -agent.Process.Pid, syscall.SIGKILL); agent.Wait() })
 	nodes, _ := f.Nodes(t.Context(), "app/back/db")
 	db := nodes[0]
 	db.PID, db.Terminal = agent.Process.Pid, true
@@ -234,7 +235,7 @@ func TestTopEnds(t *testing.T) {
 	}
 	var n int
 	fmt.Sscan(string(pid), &n)
-	syscall.Kill(n, syscall.SIGTERM)
+	exectest.Signal(t, n, syscall.SIGTERM)
 	s.wantEnd(143)
 }
 

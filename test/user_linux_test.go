@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -216,7 +217,7 @@ func TestUserOfAgent(t *testing.T) {
 	for _, p := range processesIn(t, dir) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if strings.Contains(string(line), "shim\x00run\x00t/guest") {
-			syscall.Kill(p.pid, syscall.SIGKILL)
+			exectest.Signal(t, p.pid, syscall.SIGKILL)
 		}
 	}
 	f.awaitNode("t/guest", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/cost"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/fakemodel"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
@@ -246,9 +247,7 @@ func (r *daemonRun) killed() {
 	r.inTool()
 	for _, n := range get[[]status.Node](r.project, "ps") {
 		if n.Path == "p/a" {
-			if err := syscall.Kill(n.PID, syscall.SIGKILL); err != nil {
-				r.t.Fatal(err)
-			}
+			exectest.Signal(r.t, n.PID, syscall.SIGKILL)
 		}
 	}
 	r.await("not restarted")

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -39,7 +40,7 @@ func TestStoppedShimHidesNoEnd(t *testing.T) {
 	shim := shimOf(s)
 	shim.Signal(syscall.SIGSTOP)
 	awaitStopped(t, shim.PID)
-	syscall.Kill(s.Observe().PID, syscall.SIGKILL)
+	exectest.Signal(t, s.Observe().PID, syscall.SIGKILL)
 	repairUntilDone(t, r, s)
 	if e := s.Exit(); e.Kind != supervisor.Killed {
 		t.Errorf("exit = %v, want what the shim has seen", e)
@@ -55,7 +56,7 @@ func TestHungShimHidesNoEnd(t *testing.T) {
 	left := pids(t, s, 1)
 	shim := shimOf(s)
 	trace(t, shim)
-	syscall.Kill(s.Observe().PID, syscall.SIGKILL)
+	exectest.Signal(t, s.Observe().PID, syscall.SIGKILL)
 	repairUntilDone(t, r, s)
 	if e := s.Exit(); e.Kind != supervisor.Lost || e.Err == nil || e.Err.Error() != errHung.Error() {
 		t.Errorf("exit = %v, want that it is lost, and why", e)
