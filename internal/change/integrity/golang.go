@@ -160,8 +160,8 @@ func literal(call *ast.CallExpr, i int) (string, bool) {
 // as "windows" for a_windows_test.go.
 func platform(name string) string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".go"), "_test"), "_")
-	known := strings.Fields(`aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1
-		windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm`)
+	known := strings.Fields(`aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris
+		wasip1 windows 386 amd64 arm arm64 loong64 mips mips64 mips64le mipsle ppc64 ppc64le riscv64 s390x wasm`)
 	var of []string
 	for _, part := range parts[1:] {
 		if slices.Contains(known, part) {
