@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -22,10 +23,7 @@ import (
 func needTmux(t *testing.T) {
 	t.Helper()
 	if _, err := tmux.Version(context.Background()); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		exectest.Missing(t, err)
 	}
 }
 

@@ -2,6 +2,7 @@
 package exectest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,17 +27,17 @@ func Write(t testing.TB, path, content string) {
 func Need(t testing.TB, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
-		fail(t, "%v", err)
+		Missing(t, err)
 	}
 }
 
-// fail fails a test in CI, and skips it elsewhere.
-func fail(t testing.TB, format string, args ...any) {
+// Missing skips a test because of what the machine lacks; in CI it fails.
+func Missing(t testing.TB, what error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
+		t.Fatal(what)
 	}
-	t.Skipf(format, args...)
+	t.Skip(what)
 }
 
 // Packages returns the absolute path of a directory in .cache in which tools/deps.sh installs npm
@@ -51,7 +52,7 @@ func Packages(t testing.TB, dir string) string {
 		_, err = exec.LookPath("node")
 	}
 	if err != nil {
-		fail(t, "%v; install it with: make deps", err)
+		Missing(t, fmt.Errorf("%w; install it with: make deps", err))
 	}
 	return dir
 }

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 func TestInstallSteps(t *testing.T) {
@@ -80,15 +82,12 @@ func TestUnitText(t *testing.T) {
 		}
 	}
 
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "systemd-analyze")
 	unit := filepath.Join(t.TempDir(), "coppice-test.service")
 	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	verify := exec.Command(analyze, "--user", "verify", unit)
+	verify := exec.Command("systemd-analyze", "--user", "verify", unit)
 	verify.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 	said, err := verify.CombinedOutput()
 	for line := range strings.Lines(string(said)) {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -39,9 +40,7 @@ func TestNotify(t *testing.T) {
 }
 
 func TestSystemdNotify(t *testing.T) {
-	if _, err := LookPath("systemd-notify", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "systemd-notify")
 	if _, _, err := startChild(t, testContext(t), sh("systemd-notify --ready; exec sleep 1000"), Notify{}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -55,9 +56,7 @@ func killPID(t *testing.T, pid string) {
 // A grandchild in its own session keeps the pipe open and cannot be found after its parent has
 // died. The exit must come anyway, with all output of the leader.
 func TestGrandchildHoldsThePipe(t *testing.T) {
-	if _, err := LookPath("setsid", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "setsid")
 	stdin, release := gatedStdin(t)
 	cmd := sh(`setsid sh -c 'echo "grandchild $$"; exec sleep 1000' & read x; echo last; printf unfinished; exit 4`)
 	cmd.Stdin = stdin
@@ -128,9 +127,7 @@ func TestEscapedGrandchildIsKilled(t *testing.T) {
 // The leader has moved to the group of this program, and a child has stayed in the old one; both
 // are stopped.
 func TestLeaderLeftItsGroup(t *testing.T) {
-	if _, err := os.Stat("/usr/bin/perl"); err != nil {
-		t.Skip("no perl")
-	}
+	exectest.Need(t, "perl")
 	p, out := start(t, Command{Argv: []string{"/usr/bin/perl", "-e",
 		`$| = 1; $c = fork; sleep 1000 if !$c; setpgrp(0, getpgrp(getppid())) or die $!; print "child $c\n"; sleep 1000`}})
 	child := out.await(t, "child ")

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 func openGate(fifo string) error {
@@ -311,9 +311,7 @@ done
 `
 
 func testDescendants(t *testing.T, b *harness) {
-	if _, err := proc.LookPath("setsid", "", []string{"PATH=" + os.Getenv("PATH")}); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "setsid")
 	r := b.runtime()
 	collect := func(s runtime.Session) (pids []string) {
 		ctx, cancel := context.WithTimeout(context.Background(), Timeout)

@@ -2,11 +2,13 @@ package tmux
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -29,10 +31,7 @@ func notify([]string) int {
 func needTmux(t testing.TB) {
 	t.Helper()
 	if _, err := Version(context.Background()); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("%v (tools/deps.sh installs what the tests need)", err)
+		exectest.Missing(t, fmt.Errorf("%w; install it with: make deps", err))
 	}
 }
 
