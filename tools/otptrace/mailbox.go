@@ -41,6 +41,7 @@ const (
 // activity asks the library, which answers after all messages it got before, and checks the state
 // of the children.
 func (s *sup) activity() (activity, error) {
+	seen := s.session.count()
 	infos, err := s.handle.Children()
 	if errors.Is(err, supervisor.ErrNoSupervisor) {
 		<-s.handle.Done()
@@ -48,24 +49,33 @@ func (s *sup) activity() (activity, error) {
 	} else if err != nil {
 		return idle, fmt.Errorf("listing the children: %w", err)
 	}
+	return s.activityOf(infos, seen), nil
+}
+
+// activityOf returns the activity according to the children that were listed when the trace had
+// seen events. If it has more now, the list may name processes that have been replaced since.
+func (s *sup) activityOf(infos []supervisor.ChildInfo, seen int) activity {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
+	if len(s.session.trace) != seen {
+		return busy
+	}
 	now, pending := idle, false
 	for _, info := range infos {
 		c := s.children[info.ID]
 		switch info.State {
 		case supervisor.Running:
 			if c.released {
-				return busy, nil // it has not heard of that yet
+				return busy // it has not heard of that yet
 			}
 		case supervisor.Starting:
 			if s.held[info.ID] == nil {
-				return busy, nil
+				return busy
 			}
 		case supervisor.Stopping:
 			switch {
 			case !c.slow || c.dead:
-				return busy, nil
+				return busy
 			case c.timed:
 				now = waiting
 			default:
@@ -76,9 +86,9 @@ func (s *sup) activity() (activity, error) {
 		}
 	}
 	if pending && now == idle && len(s.held) == 0 {
-		return busy, nil
+		return busy
 	}
-	return now, nil
+	return now
 }
 
 // awaitMailbox delays the retry of a failed restart until the mailbox is empty: the supervisor of

@@ -17,7 +17,7 @@ var (
 
 // Each run compares other scripts, unless SEED is set. To see one again:
 //
-//	go test ./internal/otptrace -run TestRandomScripts -seed N
+//	go test ./tools/otptrace -run TestRandomScripts -seed N
 func TestRandomScripts(t *testing.T) {
 	erl := needErlang(t)
 	if *seed == 0 {
@@ -26,7 +26,7 @@ func TestRandomScripts(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	t.Logf("seed %d; replay with: go test ./internal/otptrace -run TestRandomScripts -seed %d -scripts %d", *seed, *seed, *count)
+	t.Logf("seed %d; replay with: go test ./tools/otptrace -run TestRandomScripts -seed %d -scripts %d", *seed, *seed, *count)
 	r := rand.New(rand.NewPCG(*seed, 0))
 	scripts := make([]string, *count)
 	for i := range scripts {
