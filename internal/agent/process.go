@@ -33,6 +33,7 @@ type Process struct {
 	ended         bool          // the session has, and it is too late for beforeStop
 	unhealthy     error         // why it was failed; nil if it was not
 	since         time.Time     // when it was asked in an ordered stop; zero if it was not
+	pid           int           // its process then
 	took          time.Duration // from since to the end; 0 while it runs
 	loggedOverdue bool
 }
@@ -153,7 +154,7 @@ func (p *Process) Stop() {
 	p.asked = true
 	stop := p.session.Stop
 	if ordered {
-		p.since = time.Now()
+		p.since, p.pid = time.Now(), p.session.Observe().PID
 		if s, ok := p.session.(stopWithiner); ok {
 			stop = func() { s.StopWithin(within) }
 		}
@@ -214,6 +215,13 @@ func (p *Process) Overdue(allowed time.Duration) time.Duration {
 	}
 	p.loggedOverdue = true
 	return took
+}
+
+// pidWhenAsked returns the PID that it had when it was asked to end in an ordered stop.
+func (p *Process) pidWhenAsked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
 }
 
 // Session is part of health.Agent.

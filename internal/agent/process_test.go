@@ -27,12 +27,20 @@ type played struct {
 	exit supervisor.Exit
 }
 
+const playedPID = 42
+
 func newPlayed(obey bool) *played { return &played{done: make(chan struct{}), obey: obey} }
 
 func (s *played) Done() <-chan struct{} { return s.done }
 func (s *played) Exit() supervisor.Exit { return s.exit }
 
-func (s *played) Observe() runtime.Observation { return runtime.Observation{} }
+// Observe has no PID after the end, like any session.
+func (s *played) Observe() runtime.Observation {
+	if isClosed(s.done) {
+		return runtime.Observation{}
+	}
+	return runtime.Observation{PID: playedPID}
+}
 
 func (s *played) Stop() { s.told("stop", s.obey, supervisor.Exit{Kind: supervisor.ShutDown}) }
 func (s *played) Kill() {

@@ -198,15 +198,15 @@ func stopTogether(sup *supervisor.Supervisor) {
 
 // logOverdue logs that an agent did not stop in time.
 func (s *Stopper) logOverdue(path string, waited time.Duration) {
-	o := s.registry.of(path).session.Observe()
-	overdue := shutdown.Overdue{Path: path, PID: o.PID, Waited: waited.Seconds()}
+	p := s.registry.of(path)
+	overdue := shutdown.Overdue{Path: path, PID: p.pidWhenAsked(), Waited: waited.Seconds()}
 	s.mu.Lock()
 	if s.all {
 		s.overdue = append(s.overdue, overdue)
 	}
 	s.mu.Unlock()
 	s.Log.Append(event.Event{
-		Type: event.AgentOverdue, Path: path, Incarnation: o.Incarnation, Actor: "controller",
+		Type: event.AgentOverdue, Path: path, Incarnation: p.session.Observe().Incarnation, Actor: "controller",
 		Message: fmt.Sprintf("%s did not stop within %v, and is killed", overdue.Who(),
 			waited.Round(100*time.Millisecond)),
 	}.With(overdue))

@@ -108,6 +108,9 @@ func TestOverdue(t *testing.T) {
 			if waited := p.Overdue(time.Minute); waited != want || p.Overdue(0) == want && want > 0 {
 				t.Errorf("ended after %v: overdue %v, want %v once", took, waited, want)
 			}
+			if pid := p.pidWhenAsked(); took > 0 && pid != playedPID {
+				t.Errorf("ended after %v: the process was %d, expected %d", took, pid, playedPID)
+			}
 		})
 	}
 }

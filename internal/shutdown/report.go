@@ -28,7 +28,7 @@ type Overdue struct {
 	_ struct{} `doc:"An agent that did not end within its grace period."`
 
 	Path   string  `json:"path" doc:"The agent."`
-	PID    int     `json:"pid" doc:"Its process; 0 if that had already ended."`
+	PID    int     `json:"pid" doc:"Its process when it was asked to stop; 0 if that is not known."`
 	Waited float64 `json:"waited_seconds" doc:"The time from the request to stop until it ended or was killed."`
 }
 
