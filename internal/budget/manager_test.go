@@ -88,7 +88,8 @@ func open(t *testing.T, s store.Store, budgets ...spec.Budget) *daemon {
 	ctx, cancel := context.WithCancel(t.Context())
 	run := func(do func(context.Context)) { go do(ctx) }
 	d.ledger = cost.New(cost.Options{
-		Store: s, Logger: slog.Default(), Go: run, Task: d.fleet.Worked,
+		Store: s, Logger: slog.Default(), Go: run,
+		Task:    func(path string, incarnation uint64) (string, int) { return d.fleet.Worked(path, incarnation), 0 },
 		Owner:   func(string) (string, string) { return "", "main" },
 		Counted: func(ctx context.Context, path string, incarnation uint64) { d.Counted(ctx, path, incarnation) },
 	})

@@ -295,6 +295,8 @@ type Run struct {
 	// is the task of the incarnation.
 	Incarnation uint64
 	Task        string
+	// Attempt is the number of the only attempt at the task that the run has made; 0 if that is not known.
+	Attempt int
 	// Chain is the start of the chain of runs that it belongs to; zero if there are no chains.
 	Chain time.Time
 	// Calls are its calls in their order, the last ones: so many before them are not known.

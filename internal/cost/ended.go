@@ -26,7 +26,7 @@ func (l *Ledger) Ended(
 	if ended.IsZero() {
 		run.Ended = time.Now()
 	}
-	run.Task = l.Task(path, incarnation) // later it is not known any longer
+	run.Task, run.Attempt = l.Task(path, incarnation) // later it is not known any longer
 	ctx, cancel := context.WithTimeout(context.Background(), countTime)
 	defer cancel()
 	err := l.Count(ctx, run)

@@ -22,8 +22,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Owner returns the pool that an agent is an instance of, and the name of its account.
 	Owner func(path string) (pool, account string)
-	// Task returns the ID of the task of an incarnation; empty if it has none, or several.
-	Task func(path string, incarnation uint64) string
+	// Task returns the ID of the task of an incarnation; empty if it has none, or several. attempt is the number of
+	// its only attempt at that; 0 if there are several.
+	Task func(path string, incarnation uint64) (id string, attempt int)
 	// Counted is called after calls or runs of an agent were counted; it may be nil.
 	Counted func(ctx context.Context, path string, incarnation uint64)
 	// Go runs a function in the background, with a context that ends with the daemon.
@@ -50,6 +51,7 @@ const (
 	dayPrefix     = "cost/day"
 	sessionPrefix = "cost/session"
 	taskPrefix    = "cost/task"
+	attemptPrefix = "cost/attempt"
 	runPrefix     = "cost/run"
 )
 
@@ -59,6 +61,10 @@ const maxSegment = store.MaxKey - 100
 func dayKey(date, path string) string { return key(dayPrefix+"/"+date, store.PathKey(path)) }
 func runKey(path string) string       { return key(runPrefix, store.PathKey(path)) }
 func taskKey(id string) string        { return key(taskPrefix, url.PathEscape(id)) }
+func attemptsKey(id string) string    { return key(attemptPrefix, url.PathEscape(id)) }
+func attemptKey(id string, n int) string {
+	return fmt.Sprintf("%s/%09d", attemptsKey(id), n)
+}
 func (s session) key() string {
 	return key(sessionPrefix, url.PathEscape(string(s.CLI))+"/"+url.PathEscape(s.ID))
 }
@@ -83,6 +89,14 @@ type total struct {
 type taskSum struct {
 	Task string    `json:"task"`
 	At   time.Time `json:"at"`
+	Sum
+}
+
+// attemptSum adds up the runs of an attempt at a task.
+type attemptSum struct {
+	Task    string    `json:"task"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
 	Sum
 }
 
@@ -154,8 +168,9 @@ func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 		a, number = a.plus(r.itself()), number+1
 	}
 	e.Pool, e.Account = l.Owner(r.Agent)
+	attempt := r.Attempt
 	if e.Task == "" && r.Incarnation > 0 {
-		e.Task = l.Task(r.Agent, r.Incarnation)
+		e.Task, attempt = l.Task(r.Agent, r.Incarnation)
 	}
 	if date := dateOf(e.At); date >= oldest(now) {
 		key := dayKey(date, r.Agent)
@@ -167,6 +182,11 @@ func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 		key := taskKey(e.Task)
 		t := read[taskSum](ctx, l, &w, key)
 		w.put(key, taskSum{e.Task, now, t.Plus(a.sum())})
+	}
+	if e.Task != "" && attempt > 0 {
+		key := attemptKey(e.Task, attempt)
+		t := read[attemptSum](ctx, l, &w, key)
+		w.put(key, attemptSum{e.Task, attempt, now, t.Plus(a.sum())})
 	}
 	w.put(runKey(r.Agent), m.next(r, number, a, s, now))
 	if w.err == nil {

@@ -44,7 +44,7 @@ func open(s store.Store) *Ledger {
 	return New(Options{
 		Store: s, Logger: slog.New(slog.DiscardHandler), Go: func(func(context.Context)) {},
 		Owner: func(path string) (string, string) { return "pool", "claude" },
-		Task:  func(string, uint64) string { return "" },
+		Task:  func(string, uint64) (string, int) { return "", 0 },
 	})
 }
 
@@ -126,7 +126,8 @@ func model(t *rapid.T) {
 		if !a.run.Chain.Equal(chain) {
 			a.spent = 0
 		}
-		a.run, a.counted = Run{Agent: path, ID: fmt.Sprint("run ", runs), Chain: chain}, 0
+		a.run = Run{Agent: path, ID: fmt.Sprint("run ", runs), Chain: chain, Task: "task-1", Attempt: 1 + runs%3}
+		a.counted = 0
 	}
 	count := func(t *rapid.T, path string) {
 		if err := l.Count(ctx, agents[path].run); err != nil {
@@ -224,6 +225,14 @@ func model(t *rapid.T) {
 				if got != sum.Counts || r.Total.Tokens != nil && *r.Total.Tokens != sum.Usage.Tokens() {
 					t.Fatalf("by %s: %+v, %v tokens, expected %+v", by, got, r.Total.Tokens, sum)
 				}
+			}
+			attempts, err := l.OfAttempts(ctx, "task-1")
+			var ofTask Sum
+			for _, s := range attempts {
+				ofTask = ofTask.Plus(s)
+			}
+			if err != nil || ofTask.Calls != sum.Calls || ofTask.Tokens != sum.Usage.Tokens() {
+				t.Fatalf("attempts: %+v, %v, expected %+v", attempts, err, sum)
 			}
 			for path, a := range agents {
 				if spent, _, err := l.Chain(ctx, path, a.run.Chain); err != nil || spent != a.spent {

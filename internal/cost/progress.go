@@ -83,7 +83,8 @@ func (l *Ledger) estimate(ctx context.Context, e Entry) (amount, error) {
 // addRunning adds what incarnations have used so far.
 func (l *Ledger) addRunning(ctx context.Context, sum *summary, all map[string]running, now time.Time) error {
 	for path, r := range all {
-		e := Run{Agent: path, Task: l.Task(path, r.incarnation)}.entry(r.record, now)
+		task, _ := l.Task(path, r.incarnation)
+		e := Run{Agent: path, Task: task}.entry(r.record, now)
 		e.Running = true
 		e.Pool, e.Account = l.Owner(path)
 		a, err := l.estimate(ctx, e)

@@ -19,7 +19,7 @@ func TestProgress(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
 	l := open(s)
-	l.Task = func(_ string, incarnation uint64) string { return fmt.Sprint("task-", incarnation) }
+	l.Task = func(_ string, incarnation uint64) (string, int) { return fmt.Sprint("task-", incarnation), 1 }
 	reported := func(by By, running int64) map[string]int64 {
 		t.Helper()
 		r, err := l.Report(t.Context(), by, "", "", time.Now())

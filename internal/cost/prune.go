@@ -13,7 +13,7 @@ import (
 // How long records are kept.
 const (
 	keptDays   = 400
-	totalTime  = 90 * 24 * time.Hour // of sessions and tasks
+	totalTime  = 90 * 24 * time.Hour // of sessions, tasks and attempts
 	mostTotals = 10_000              // of each
 	// pruneEvery is the time between looks for what is too old.
 	pruneEvery = time.Hour
@@ -47,7 +47,8 @@ func (l *Ledger) prune(ctx context.Context, now time.Time) error {
 	sessions, err := l.pruneTotals(ctx, sessionPrefix, now)
 	l.sessions.Store(int64(sessions))
 	_, tasks := l.pruneTotals(ctx, taskPrefix, now)
-	return errors.Join(l.pruneDays(ctx, now), err, tasks, l.pruneMarks(ctx, now))
+	_, attempts := l.pruneTotals(ctx, attemptPrefix, now)
+	return errors.Join(l.pruneDays(ctx, now), err, tasks, attempts, l.pruneMarks(ctx, now))
 }
 
 // pruneDays removes the days that are too old. Keys sort by date, so it reads little more than those.
@@ -66,8 +67,8 @@ func (l *Ledger) pruneDays(ctx context.Context, now time.Time) error {
 	}
 }
 
-// pruneTotals removes the totals of sessions or tasks that are too old, and the oldest if there are too many. It
-// returns how many are left.
+// pruneTotals removes the totals of sessions, tasks or attempts that are too old, and the oldest if there are too many.
+// It returns how many are left.
 func (l *Ledger) pruneTotals(ctx context.Context, prefix string, now time.Time) (left int, err error) {
 	type aged struct {
 		store.Record

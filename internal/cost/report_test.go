@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 				}
 				return "coders", "claude"
 			},
-			Task: func(path string, incarnation uint64) string { return fmt.Sprint("task-", incarnation) },
+			Task: func(path string, incarnation uint64) (string, int) { return fmt.Sprint("task-", incarnation), 0 },
 		})
 		priced := agentcli.Models{
 			"opus":  {Input: 10, CacheRead: 20, CacheWrite: 30, Output: 40, Dollars: 1.5},

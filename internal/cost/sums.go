@@ -2,6 +2,7 @@ package cost
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -76,4 +77,23 @@ func (l *Ledger) OfTask(ctx context.Context, id string) (Sum, error) {
 		return Sum{}, fmt.Errorf("reading what task %s has used: %w", id, w.err)
 	}
 	return t.Sum, nil
+}
+
+// OfAttempts returns what the attempts at a task have used, by their numbers. Those of which nothing is counted are
+// missing.
+func (l *Ledger) OfAttempts(ctx context.Context, id string) (map[int]Sum, error) {
+	all := map[int]Sum{}
+	for r, err := range store.All(ctx, l.Store, attemptsKey(id)) {
+		if err != nil {
+			return nil, fmt.Errorf("reading what the attempts at task %s have used: %w", id, err)
+		}
+		var a attemptSum
+		switch err := json.Unmarshal(r.Value, &a); {
+		case err != nil:
+			l.Logger.Warn("cannot read a record of the ledger", "key", r.Key, "error", err)
+		case a.Task == id:
+			all[a.Attempt] = a.Sum
+		}
+	}
+	return all, nil
 }

@@ -81,14 +81,45 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// The sums of tasks go as those of sessions do.
+// Attempts at a task are told apart, and a run that has made several counts for none of them, whatever the store does.
+func TestOfAttempts(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	defer s.Close()
+	l := open(storetest.NewFaults(s, 7, storetest.Rates{Unknown: 0.3, Conflict: 0.3}))
+	l.Task = func(_ string, incarnation uint64) (string, int) {
+		if incarnation == 3 {
+			return "task-1", 0
+		}
+		return "task-1", int(incarnation)
+	}
+	for incarnation, used := range map[uint64]int64{1: 10, 2: 20, 3: 40} {
+		record := call("", false, agentcli.Models{"m": tokens(used)})
+		for range 2 {
+			l.Ended("t/a", incarnation, fmt.Sprint(incarnation), time.Time{}, time.Now(), record)
+		}
+	}
+	got, err := l.OfAttempts(t.Context(), "task-1")
+	if err != nil || len(got) != 2 || got[1].Tokens != 10 || got[2].Tokens != 20 || got[1].UnknownDollars != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if sum, err := l.OfTask(t.Context(), "task-1"); err != nil || sum.Tokens != 70 || sum.Calls != 3 {
+		t.Errorf("the task: %+v, %v", sum, err)
+	}
+	if got, err := l.OfAttempts(t.Context(), "task"); err != nil || len(got) != 0 {
+		t.Errorf("another task: %+v, %v", got, err)
+	}
+}
+
+// The sums of tasks and attempts go as those of sessions do.
 func TestPruneTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
 		defer s.Close()
 		l := open(s)
 		count := func(task string) {
-			if err := l.Count(t.Context(), Run{Agent: "t/a", ID: task, Task: task, Ended: time.Now()}); err != nil {
+			r := Run{Agent: "t/a", ID: task, Task: task, Attempt: 2, Ended: time.Now()}
+			if err := l.Count(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,9 +130,11 @@ func TestPruneTasks(t *testing.T) {
 		if err := l.prune(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		all, _, err := s.Snapshot(t.Context(), taskPrefix)
-		if err != nil || len(all) != 1 || all[0].Key != taskKey("new") {
-			t.Errorf("%v, %v", all, err)
+		for prefix, key := range map[string]string{taskPrefix: taskKey("new"), attemptPrefix: attemptKey("new", 2)} {
+			all, _, err := s.Snapshot(t.Context(), prefix)
+			if err != nil || len(all) != 1 || all[0].Key != key {
+				t.Errorf("%v, %v", all, err)
+			}
 		}
 	})
 }

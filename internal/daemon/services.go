@@ -63,7 +63,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
 		Patrol:  func() spec.Patrol { return c.fleet().Patrol },
 		Claimed: c.budgets.Look, Asked: func() { notify(c.lasting.look) }, Background: c.background.run,
-		Nudge: c.health.Nudge, Await: directory{c}.awaitTask,
+		Nudge: c.health.Nudge, Await: directory{c}.awaitTask, Used: c.costs.OfAttempts,
 	})
 	return err
 }
@@ -149,7 +149,7 @@ func newCosts(c *Controller) *cost.Ledger {
 		Counted: func(ctx context.Context, path string, incarnation uint64) {
 			c.budgets.Counted(ctx, path, incarnation)
 		},
-		Task: func(path string, incarnation uint64) string { return c.work.Worked(path, incarnation) },
+		Task: func(path string, incarnation uint64) (string, int) { return c.work.Attempt(path, incarnation) },
 		Owner: func(path string) (pool, account string) {
 			if a := c.fleet().Agents[path]; a != nil {
 				pool = a.Instance.Pool

@@ -25,6 +25,8 @@ type Attempt struct {
 	Outcome outcome.Report `json:"outcome" doc:"How it has ended, and what was learned."`
 	// ReportedBy is the claimant, a person, or "controller" if the claimant has said nothing.
 	ReportedBy string `json:"reported_by" doc:"Who has reported the outcome: the claimant, a person, or controller if the claimant has said nothing."`
+	// Used is derived from the ledger, and not stored. It is nil if nothing is known.
+	Used *Use `json:"used,omitempty" doc:"What its calls of language models have used; missing if that is not known, and until they have ended."`
 }
 
 // unreported is the approach in a context that was not written by the one who has tried.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -97,28 +98,13 @@ func costName(by cost.By, name string) string {
 func costCells(name string, r cost.Row) []string {
 	cells := []string{name, plaintext.Thousands(r.Calls)}
 	for i, n := range []*int64{r.Tokens, r.Input, r.CacheRead, r.Output} {
-		text := "unknown"
-		if n != nil {
-			if text = plaintext.Thousands(*n); r.UnknownTokens > 0 { // it is more than this
-				text = ">= " + text
-			}
-			if i == 0 && r.UnknownTokens > 0 {
-				text += ofCalls(r.UnknownTokens, r.Calls)
-			}
+		calls := r.Calls
+		if i > 0 {
+			calls = 0 // only the first says how many are unknown
 		}
-		cells = append(cells, text)
+		cells = append(cells, show.Tokens(n, r.UnknownTokens, calls))
 	}
-	dollars := "unknown"
-	if r.Dollars != nil {
-		if dollars = fmt.Sprintf("%.2f", *r.Dollars); r.UnknownDollars > 0 {
-			dollars = ">= " + dollars + ofCalls(r.UnknownDollars, r.Calls)
-		}
-	}
-	return append(cells, dollars)
-}
-
-func ofCalls(unknown, calls int64) string {
-	return fmt.Sprintf(" (%s of %s unknown)", plaintext.Thousands(unknown), plaintext.Thousands(calls))
+	return append(cells, show.Dollars(r.Dollars, r.UnknownDollars, r.Calls))
 }
 
 // alignRight pads all columns but the first, so that numbers end below each other.

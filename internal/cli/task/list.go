@@ -217,16 +217,6 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	return lines
 }
 
-// attemptLines lists attempts. The comments tell more of them.
-func attemptLines(attempts []task.Attempt, now time.Time, p terminal.Paint) []string {
-	var rows [][]string
-	for _, a := range attempts {
-		rows = append(rows, []string{fmt.Sprint(a.Number), terminal.Clock(a.BeganAt, now),
-			terminal.Age(a.BeganAt, a.EndedAt), terminal.Cell(a.By), terminal.Cell(a.Outcome.String())})
-	}
-	return terminal.Table([]string{"ATTEMPT", "BEGAN", "TOOK", "BY", "OUTCOME"}, rows, 0, terminal.BoldHeader(p))
-}
-
 // StateText describes the state of a task, and what it waits for.
 func StateText(t task.Task, now time.Time) string {
 	switch {

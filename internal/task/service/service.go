@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/notice"
@@ -43,6 +44,9 @@ type Options struct {
 	// Claimed is called when a task is claimed, and Asked when what people are asked about tasks may
 	// have changed. They must not block, and may be nil.
 	Claimed, Asked func()
+	// Used returns what the attempts at a task have used, by their numbers. Those of which nothing is known are
+	// missing.
+	Used func(ctx context.Context, id string) (map[int]cost.Sum, error)
 	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
 	// Nudge sends a nudge to an agent.
@@ -70,14 +74,13 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 			return task.PoolLimit{Max: p.MaxFailedTasks, Within: p.FailedTasksWindow}
 		},
 		Also: func(e task.Event) []store.Op {
-			s.worked.note(e.Task.Claim, e.Task.ID)
 			if e.Kind == task.Claimed && o.Claimed != nil {
 				o.Claimed()
 			}
 			if (e.Asks || e.Pool != nil) && o.Asked != nil {
 				o.Asked()
 			}
-			return []store.Op{o.Log.Op(logEntry(e))}
+			return append(s.worked.noted(e), o.Log.Op(logEntry(e)))
 		},
 	})
 	if err != nil {
@@ -178,6 +181,7 @@ func (s *Service) retry(warning string, do func(context.Context) error) {
 
 // Start allows a new incarnation to claim tasks.
 func (s *Service) Start(who token.Caller, secret string) {
+	s.worked.begin(who, token.ID(secret))
 	s.queue.Begin(who.Path, task.Life{Incarnation: who.Incarnation, ID: token.ID(secret)})
 	s.releaseOrphans(who.Path)
 }

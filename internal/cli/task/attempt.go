@@ -1,0 +1,42 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// attemptLines lists attempts. The comments tell more of them. What they have used is left out if it is known of none.
+func attemptLines(attempts []task.Attempt, now time.Time, p terminal.Paint) []string {
+	header := []string{"ATTEMPT", "BEGAN", "TOOK", "BY"}
+	used := slices.ContainsFunc(attempts, func(a task.Attempt) bool { return a.Used != nil })
+	if used {
+		header = append(header, "CALLS", "TOKENS", "DOLLARS")
+	}
+	var rows [][]string
+	for _, a := range attempts {
+		row := []string{fmt.Sprint(a.Number), terminal.Clock(a.BeganAt, now), terminal.Age(a.BeganAt, a.EndedAt),
+			terminal.Cell(a.By)}
+		if used {
+			row = append(row, usedCells(a.Used)...)
+		}
+		rows = append(rows, append(row, terminal.Cell(a.Outcome.String())))
+	}
+	return terminal.Table(append(header, "OUTCOME"), rows, 0, terminal.BoldHeader(p))
+}
+
+// usedCells returns the cells of what an attempt has used; nil is unknown.
+func usedCells(u *task.Use) []string {
+	if u == nil {
+		return []string{"unknown", "unknown", "unknown"}
+	}
+	return []string{
+		plaintext.Thousands(u.Calls), show.Tokens(u.Tokens, u.UnknownTokens, u.Calls),
+		show.Dollars(u.Dollars, u.UnknownDollars, u.Calls),
+	}
+}
