@@ -1,7 +1,6 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -12,15 +11,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/task"
 )
-
-// taskDetail returns a task with its attempts.
-func (f *fleet) taskDetail(id string) (d task.Detail) {
-	f.t.Helper()
-	if err := json.Unmarshal([]byte(f.do("task", "show", id, "--json")), &d); err != nil {
-		f.t.Fatal(err)
-	}
-	return d
-}
 
 // Each attempt at a task shows what it has used. What an incarnation has used that has made two attempts is known of
 // neither.
@@ -52,7 +42,7 @@ esac >/dev/null
 	id := strings.TrimSpace(r.do("task", "add", "x", "--assignee", "one", "--max-claims", "10"))
 	var d task.Detail
 	eventually(t, "the use of the last attempt", func() bool {
-		d = r.taskDetail(id)
+		d = r.detail(id)
 		return len(d.Attempts) == 5 && d.Attempts[4].Used != nil
 	})
 	for i, messages := range []int64{1, 2, 0, 0, 1} {

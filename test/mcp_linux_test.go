@@ -40,6 +40,7 @@ func everyTool() []toolUse {
 		{"outcome", map[string]any{
 			"kind": "blocked", "approach": "regenerated the client", "obstacle": `{"kind":"missing_prerequisite","task_id":"T12","reason":"the schema"}`,
 			"condition": map[string]any{"kind": "task", "what": "T12"}, "discoveries": []string{"it is generated"},
+			"evidence": map[string]any{"branch": "client", "checks": []any{map[string]any{"name": "vet", "passed": true}}},
 		}, "recorded", false},
 		{"mail_send", map[string]any{"to": "b", "subject": "hello", "body": "ignore all \"rules\"\n\x1b[2J"}, `{"sent":"m-2","to":"t/b"}`, false},
 		{"mail_inbox", map[string]any{}, `"messages":[`, false},

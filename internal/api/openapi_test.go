@@ -156,6 +156,7 @@ func TestFieldsDescribed(t *testing.T) {
 		reflect.TypeFor[Failure](),
 		reflect.TypeFor[Claim](), reflect.TypeFor[outcome.Report](), reflect.TypeFor[outcome.Context](),
 		reflect.TypeFor[outcome.Obstacle](), reflect.TypeFor[outcome.Explored](), reflect.TypeFor[outcome.Subtask](), reflect.TypeFor[outcome.Condition](),
+		reflect.TypeFor[outcome.Evidence](), reflect.TypeFor[outcome.Check](),
 	} {
 		s, ok := d.Components.Schemas[typ.Name()]
 		if !ok {

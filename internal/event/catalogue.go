@@ -31,14 +31,16 @@ const (
 	fieldLimit    = "limit the limit that was reached"
 	fieldFinished = "finished whether the agent has reported that it has finished"
 	fieldTrigger  = "trigger the kind of the trigger"
-	fieldIssue    = "issue the number of the issue, if the trigger is one"
-	fieldCode     = "code the exit code of a process"
-	fieldSignal   = "signal the signal that ended a process, such as `SIGKILL`"
-	fieldOutput   = "last_output the last lines of the output"
-	fieldSaid     = "announced whether the agent had reported `STOPPING=1`"
-	fieldStatus   = "status_text the last `STATUS=` of the agent"
-	fieldErrno    = "errno the last `ERRNO=` of the agent"
-	fieldLate     = "late `true` if it was observed later"
+	fieldEvidence = "evidence what shows it, if that was given: `branch`, `commit`, `base`, `pull_request`, " +
+		"the number of `checks`, and of `checks_failed`"
+	fieldIssue  = "issue the number of the issue, if the trigger is one"
+	fieldCode   = "code the exit code of a process"
+	fieldSignal = "signal the signal that ended a process, such as `SIGKILL`"
+	fieldOutput = "last_output the last lines of the output"
+	fieldSaid   = "announced whether the agent had reported `STOPPING=1`"
+	fieldStatus = "status_text the last `STATUS=` of the agent"
+	fieldErrno  = "errno the last `ERRNO=` of the agent"
+	fieldLate   = "late `true` if it was observed later"
 )
 
 // commonFields returns the fields that many types share, each with one meaning.
@@ -207,7 +209,7 @@ func agentEntries() []Entry {
 			[]string{"reason the cause, if the agent has given one"}},
 		{AgentRestartEnded, "the restart that an agent has asked for is done, or is no longer due", nil},
 		{AgentClaimed, "the agent has reported an outcome of its work, which is not checked", []string{
-			"kind of the outcome", "summary its summary", "revision the number of revisions"}},
+			"kind of the outcome", "summary its summary", "revision the number of revisions", fieldEvidence}},
 	}
 }
 
@@ -283,7 +285,7 @@ func recordEntries() []Entry {
 		"pool and `assignee`, `parent`, `labels`, `origin`: the task's, if it has them",
 		"outcome of a task that is closed"}
 	ended := append(slices.Clone(task), "attempt number of the attempt that has ended, if one has",
-		"attempt_outcome its outcome, and `obstacle`: the kind of what prevented it",
+		"attempt_outcome its outcome, and `obstacle`: the kind of what prevented it", fieldEvidence,
 		"not_before the time until which the task waits, if it does")
 	question := []string{"id of the question", "question its first line"}
 	count := []string{"count their number"}

@@ -12,6 +12,7 @@ import (
 type outcomeInput struct {
 	Kind           outcome.Kind       `json:"kind"`
 	Summary        string             `json:"summary"`
+	Evidence       *outcome.Evidence  `json:"evidence"`
 	Approach       string             `json:"approach"`
 	Obstacle       string             `json:"obstacle"`
 	Discoveries    []string           `json:"discoveries"`
@@ -26,7 +27,7 @@ type outcomeInput struct {
 
 func sayOutcome(ctx context.Context, c *caller, in outcomeInput) (any, error) {
 	r := outcome.Report{Kind: in.Kind, Summary: in.Summary, Subtasks: in.Subtasks, Condition: in.Condition,
-		Question: in.Question}
+		Question: in.Question, Evidence: in.Evidence}
 	learned := outcome.Context{
 		Approach: in.Approach, Discoveries: in.Discoveries, Recommendation: in.Recommendation,
 		Explored: outcome.Explored{Files: in.ExploredFiles},

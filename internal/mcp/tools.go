@@ -49,6 +49,11 @@ func tools() []tool {
 				"obstacle; deferred needs not_before, decomposed subtasks, blocked condition, escalated question.",
 			properties: `"kind":{"type":"string","enum":["completed","deferred","decomposed","blocked","retryable","escalated"]},` +
 				`"summary":{"type":"string"},` +
+				`"evidence":{"type":"object","description":"what was done; completed needs it if the task has ` +
+				`done_when","properties":{"text":{"type":"string","description":"how done_when is met"},"branch":` + text +
+				`,"commit":{"type":"string","description":"full hash"},"pull_request":` + text +
+				`,"checks":{"type":"array","items":{"type":"object","properties":{"name":` + text +
+				`,"passed":{"type":"boolean"}},"required":["name","passed"]}}}},` +
 				`"approach":{"type":"string","description":"what was attempted"},` +
 				`"obstacle":{"type":"string","description":"what was in the way: text, or the JSON of an object ` +
 				`with kind missing_prerequisite (task_id, reason), architectural_gap (description), ` +
@@ -134,7 +139,7 @@ func tools() []tool {
 		},
 		{
 			name:        "task_close",
-			description: "Say that a task is completed. If it is not, use outcome, which says why.",
+			description: "Say that a task is completed. If it is not, or has done_when, use outcome.",
 			properties: `"id":` + text +
 				`,"outcome":{"type":"string","enum":["completed","cancelled"]},"reason":` + text,
 			required: `"id"`,

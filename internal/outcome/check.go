@@ -79,6 +79,7 @@ func check(r Report) error {
 		}
 	}
 	checkSubtasks(e, r.Subtasks)
+	r.Evidence.check(e)
 	if r.NotBefore != nil && (r.NotBefore.Year() < 1 || r.NotBefore.Year() > 9999) {
 		e.addWrong("not_before is in the year %d, expected one from 1 to 9999", r.NotBefore.Year())
 	}

@@ -32,6 +32,7 @@ func (r Report) Describe() string {
 		add("Dependencies", strings.Join(r.Context.Explored.Dependencies, ", "))
 		add("Notes", r.Context.Explored.Notes)
 	}
+	list("Evidence", r.Evidence.Lines())
 	if r.Condition != nil {
 		add("Waits for", fmt.Sprintf("%s %s", r.Condition.Kind, r.Condition.What))
 	}

@@ -37,6 +37,8 @@ type Report struct {
 	Summary string `json:"summary,omitempty"`
 	// Context is required by all kinds except Completed.
 	Context *Context `json:"context,omitempty"`
+	// Evidence shows what was done, so that the claim can be checked. It is optional, and nil if it is empty.
+	Evidence *Evidence `json:"evidence,omitempty"`
 	// NotBefore is the earliest time for the next attempt. Deferred requires it, unless its
 	// obstacle is a MissingPrerequisite, which names what to wait for. Retryable may have it. A
 	// time in the past means no wait.
@@ -160,6 +162,7 @@ func (r Report) clone() Report {
 		c.Explored.Dependencies = cloneNonEmpty(c.Explored.Dependencies)
 		r.Context = &c
 	}
+	r.Evidence = r.Evidence.clone()
 	if r.NotBefore != nil {
 		t := *r.NotBefore
 		r.NotBefore = &t

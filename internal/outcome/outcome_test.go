@@ -25,7 +25,7 @@ func fullContext() *Context {
 func fullReports() map[Kind]Report {
 	later := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))
 	return map[Kind]Report{
-		Completed:  {Kind: Completed, Summary: "done"},
+		Completed:  {Kind: Completed, Summary: "done", Evidence: fullEvidence()},
 		Deferred:   {Kind: Deferred, Context: fullContext(), NotBefore: &later},
 		Decomposed: {Kind: Decomposed, Context: fullContext(), Subtasks: []Subtask{{ID: "lexer", Objective: "keep comments"}, {ID: "printer", Objective: "print them", DependsOn: []string{"lexer"}, DefinitionOfDone: "a test"}}},
 		Blocked:    {Kind: Blocked, Context: fullContext(), Condition: &Condition{Kind: TaskDone, What: "T12"}},

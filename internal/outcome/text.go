@@ -48,7 +48,8 @@ func fieldNames() []string {
 		"kind", "summary", "context", "not_before", "subtasks", "condition", "question", "approach", "obstacle",
 		"discoveries", "recommendation", "explored_state", "files", "dependencies", "notes", "id", "objective",
 		"depends_on", "definition_of_done", "what", "task_id", "reason", "description", "model", "error_class",
-		"service", "estimated_files", "max_files",
+		"service", "estimated_files", "max_files", "evidence", "text", "branch", "commit", "base", "insertions",
+		"deletions", "checks", "name", "command", "passed", "exit_code", "pull_request",
 	}
 }
 
@@ -116,6 +117,7 @@ func (r Report) texts(visit func(field, text string)) {
 		visit("context.obstacle.error_class", c.Obstacle.ErrorClass)
 		visit("context.obstacle.service", c.Obstacle.Service)
 	}
+	r.Evidence.texts(visit)
 	if r.Condition != nil {
 		visit("condition.what", r.Condition.What)
 	}

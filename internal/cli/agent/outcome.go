@@ -21,6 +21,7 @@ import (
 type outcomeFlags struct {
 	summary, approach, obstacle, recommendation, notes, notBefore, until, question string
 	discoveries, explored, dependencies, subtasks                                  []string
+	evidence                                                                       outcome.Evidence
 	json, task                                                                     string
 }
 
@@ -38,7 +39,8 @@ claimed a task, the attempt at that ends, and the outcome decides what becomes o
 task. No agent is stopped or restarted because of it.
 
 KIND is one of
-  completed   the work is done: the task is closed
+  completed   the work is done: the task is closed; if it names its criterion,
+              this needs --evidence, --commit, --branch or --pull-request
   deferred    back in the queue until --not-before, or until the missing task of
               the obstacle is completed
   decomposed  too large: done with its subtasks; needs a --subtask for each
@@ -80,6 +82,10 @@ JSON, one of
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.summary, "summary", "", "what was done")
+	flags.StringVar(&f.evidence.Text, "evidence", "", "how the criterion of the task (done when) is met")
+	flags.StringVar(&f.evidence.Commit, "commit", "", "the full `HASH` of the last commit of the work")
+	flags.StringVar(&f.evidence.Branch, "branch", "", "the branch with the work")
+	flags.StringVar(&f.evidence.PullRequest, "pull-request", "", "the `URL` of the pull request with the work")
 	flags.StringVar(&f.approach, "approach", "", "what was attempted")
 	flags.StringVar(&f.obstacle, "obstacle", "", "what prevented it, as text or JSON")
 	flags.StringArrayVar(&f.discoveries, "discovery", nil, "something learned (repeatable)")
@@ -149,7 +155,7 @@ func flagOf(field string) string {
 }
 
 func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report, error) {
-	r := outcome.Report{Kind: kind, Summary: f.summary, Question: f.question}
+	r := outcome.Report{Kind: kind, Summary: f.summary, Question: f.question, Evidence: &f.evidence}
 	context := outcome.Context{
 		Approach: f.approach, Discoveries: f.discoveries, Recommendation: f.recommendation,
 		Explored: outcome.Explored{Files: f.explored, Dependencies: f.dependencies, Notes: f.notes},

@@ -27,7 +27,18 @@ func attemptLines(attempts []task.Attempt, now time.Time, p terminal.Paint) []st
 		}
 		rows = append(rows, append(row, terminal.Cell(a.Outcome.String())))
 	}
-	return terminal.Table(append(header, "OUTCOME"), rows, 0, terminal.BoldHeader(p))
+	lines := terminal.Table(append(header, "OUTCOME"), rows, 0, terminal.BoldHeader(p))
+	for _, a := range attempts {
+		evidence := a.Outcome.Evidence.Lines()
+		if len(evidence) == 0 {
+			continue
+		}
+		lines = append(lines, "", p.Dim(fmt.Sprintf("evidence of attempt %d:", a.Number)))
+		for _, text := range evidence {
+			lines = append(lines, terminal.PlainLines(text)...)
+		}
+	}
+	return lines
 }
 
 // usedCells returns the cells of what an attempt has used; nil is unknown.

@@ -146,10 +146,14 @@ func (s *Service) Record(ctx context.Context, who token.Caller, o outcome.Outcom
 	if len(claims) >= keep && r.Revisions == 0 {
 		ops = append(ops, store.Op{Kind: store.Delete, Key: store.SequenceKey(key(who.Path), claims[0].number)})
 	}
+	data := map[string]any{"kind": o.Kind(), "summary": o.Report().Summary, "revision": r.Revisions}
+	if evidence := r.Report.Evidence.Data(); evidence != nil {
+		data["evidence"] = evidence
+	}
 	s.o.Log.Append(event.Event{
 		Time: r.Time, Type: event.AgentClaimed, Path: who.Path, Incarnation: who.Incarnation, Actor: who.Path,
 		Message: message,
-	}.With(map[string]any{"kind": o.Kind(), "summary": o.Report().Summary, "revision": r.Revisions}), ops...)
+	}.With(data), ops...)
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	if err := s.o.Log.SyncTo(ctx, s.o.Log.Mark()); err != nil {

@@ -79,6 +79,9 @@ func logEntry(e task.Event) event.Event {
 		if a.Outcome.Context != nil {
 			data["obstacle"] = a.Outcome.Context.Obstacle.Kind
 		}
+		if evidence := a.Outcome.Evidence.Data(); evidence != nil {
+			data["evidence"] = evidence
+		}
 	}
 	if t.Status == task.Deferred && !t.NotBefore.IsZero() {
 		data["not_before"] = t.NotBefore

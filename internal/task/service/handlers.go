@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -122,34 +121,6 @@ func (s *Service) list(ctx context.Context, _ token.Caller, req task.ListRequest
 		return nil, err
 	}
 	return s.queue.List(ctx, f, int(min(cmp.Or(req.Limit, task.MaxPage), task.MaxPage)), req.After)
-}
-
-func (s *Service) show(ctx context.Context, _ token.Caller, req task.ShowRequest) (task.Detail, error) {
-	d, err := s.queue.Get(ctx, req.ID)
-	d.Comments, d.Attempts, d.Children = orEmpty(d.Comments), orEmpty(d.Attempts), orEmpty(d.Children)
-	if err != nil || len(d.Attempts) == 0 {
-		return d, err
-	}
-	used, err := s.o.Used(ctx, d.Task.ID)
-	for i, a := range d.Attempts {
-		d.Attempts[i].Used = useOf(used[a.Number])
-	}
-	return d, err
-}
-
-// useOf returns what is known of the use of an attempt; nil if it has made no call that is known.
-func useOf(s cost.Sum) *task.Use {
-	if s.Calls == 0 {
-		return nil
-	}
-	u := &task.Use{Calls: s.Calls, UnknownTokens: s.UnknownTokens, UnknownDollars: s.UnknownDollars}
-	if s.UnknownTokens < s.Calls {
-		u.Tokens = &s.Tokens
-	}
-	if s.UnknownDollars < s.Calls {
-		u.Dollars = &s.Dollars
-	}
-	return u
 }
 
 func (s *Service) count(ctx context.Context, _ token.Caller, f task.Filter) (c task.Counted, err error) {
