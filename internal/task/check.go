@@ -25,9 +25,9 @@ func (t *Task) Check() error {
 	}{
 		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
 		{"assignee", t.Assignee, MaxName}, {"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
-		{"creator", t.CreatedBy, MaxName},
+		{"creator", t.CreatedBy, MaxName}, {"criterion", t.DoneWhen, MaxDoneWhen},
 	} {
-		lines := text.name == "reason"
+		lines := text.name == "reason" || text.name == "criterion"
 		if err := CheckText(text.name, text.text, text.most, lines); err != nil {
 			return err
 		}

@@ -220,6 +220,11 @@ func (s *Step) Finish(actor Actor, id string, e Ending) (Task, error) {
 			return fmt.Errorf("%w: %s was claimed by %s, which cannot cancel it; say why it cannot be done, with: "+
 				"coppice agent outcome escalated", ErrConflict, r.ID, actor)
 		}
+		if e.Outcome == Completed {
+			if err := requireEvidence(actor, r, nil); err != nil {
+				return err
+			}
+		}
 		if n := s.state.index.openCount[r.ID]; n > 0 && !e.Force {
 			children := strings.Join(s.state.index.openChildren(r.ID), ", ")
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s; close them first, or "+

@@ -12,6 +12,7 @@ type Draft struct {
 
 	Title     string   `json:"title" doc:"One line, at most 2000 bytes."`
 	Text      string   `json:"text,omitempty" doc:"At most 256 KiB."`
+	DoneWhen  string   `json:"done_when,omitempty" doc:"The criterion by which it is done, at most 4 KiB. Agents complete it only with evidence."`
 	Type      string   `json:"type,omitempty" doc:"Default: task."`
 	Priority  *int     `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
 	Status    Status   `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
@@ -39,6 +40,7 @@ type Edit struct {
 
 	Title         *string    `json:"title,omitempty" doc:"One line."`
 	Text          *string    `json:"text,omitempty" doc:"At most 256 KiB."`
+	DoneWhen      *string    `json:"done_when,omitempty" doc:"The criterion by which it is done; empty for none."`
 	Type          *string    `json:"type,omitempty" doc:"One line."`
 	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"The claimant loses the task."`
 	Priority      *int       `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
@@ -67,8 +69,8 @@ func editedFields(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
 		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil,
-		"priority": e.Priority != nil,
-		"pool":     e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
+		"priority": e.Priority != nil, "done when": e.DoneWhen != nil,
+		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
 		"not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
 		"if dependency fails": e.IfDependencyFails != nil,
 		"labels":              len(e.AddLabels)+len(e.RemoveLabels) > 0,

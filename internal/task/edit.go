@@ -42,7 +42,8 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 		return nil, err
 	}
 	r := &Record{Task: Task{
-		Title: strings.TrimSpace(d.Title), Type: cmp.Or(d.Type, "task"), Status: status,
+		Title: strings.TrimSpace(d.Title), DoneWhen: strings.TrimSpace(d.DoneWhen),
+		Type: cmp.Or(d.Type, "task"), Status: status,
 		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
 		IfDependencyFails: d.IfDependencyFails,
 		NotBefore:         d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
@@ -71,7 +72,7 @@ func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 		}
 	}
 	return s.change(actor, id, func(r *Record) error {
-		if err := checkHolder(actor, r); err != nil {
+		if err := cmp.Or(checkHolder(actor, r), checkCriterion(actor, r, e.DoneWhen)); err != nil {
 			return err
 		}
 		before := *r
@@ -119,7 +120,8 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 	if set(&r.IfDependencyFails, e.IfDependencyFails); r.IfDependencyFails == WaitForIt {
 		r.IfDependencyFails = "" // the default
 	}
-	r.Title = strings.TrimSpace(r.Title)
+	set(&r.DoneWhen, e.DoneWhen)
+	r.Title, r.DoneWhen = strings.TrimSpace(r.Title), strings.TrimSpace(r.DoneWhen)
 	if e.Status != nil {
 		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {
 			return fmt.Errorf("%w; to claim or close a task, use the claim and close commands", err)

@@ -56,6 +56,11 @@ func (s *Step) Report(actor Actor, id string, o outcome.Outcome) (Task, error) {
 // means the outcome in a line.
 func (s *Step) endAttempt(r *Record, reporter Actor, o outcome.Outcome, reason string) error {
 	report, holder := o.Report(), r.Claim.By
+	if report.Kind == outcome.Completed {
+		if err := requireEvidence(reporter, r, report.Evidence); err != nil {
+			return err
+		}
+	}
 	to := routeOf(report.Kind)
 	reason = cut(cmp.Or(strings.TrimSpace(reason), o.String()))
 	s.recordAttempt(r, o, reporter.String())

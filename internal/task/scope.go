@@ -171,7 +171,7 @@ func subtaskTitle(sub outcome.Subtask) string {
 }
 
 // rollUp ends the parent of a task that has just been closed, if it was decomposed into that task and others that are
-// all closed by now. If some of them are not completed, a person decides.
+// all closed by now. If some of them are not completed, a person decides. One with a criterion can be claimed again.
 func (s *Step) rollUp(closed *Record) error {
 	x := s.state.index
 	parent := x.get(closed.Parent)
@@ -189,6 +189,10 @@ func (s *Step) rollUp(closed *Record) error {
 		}
 	}
 	r, by := *parent, Actor{Name: controller}
+	if len(failed) == 0 && r.DoneWhen != "" { // an agent shows how the whole meets its criterion
+		r.Decomposed, r.Reason = false, fmt.Sprintf("its %d subtasks are completed; it needs evidence", total)
+		return s.save(&r, by, Released, r.Reason)
+	}
 	if len(failed) == 0 {
 		return s.close(&r, by, Completed, fmt.Sprintf("its %d subtasks are completed", total))
 	}

@@ -50,7 +50,11 @@ func newClaim(s *command.Streams, w worker) *cobra.Command {
 			case len(got) > 0 && quiet:
 				err = s.PrintLines(plaintext.Line(got[0].ID))
 			case len(got) > 0:
-				err = s.PrintLines(plaintext.Line(got[0].ID) + "  " + terminal.Cell(got[0].Title))
+				lines := []string{plaintext.Line(got[0].ID) + "  " + terminal.Cell(got[0].Title)}
+				if got[0].DoneWhen != "" {
+					lines = append(lines, "done when: "+plaintext.Line(got[0].DoneWhen))
+				}
+				err = s.PrintLines(lines...)
 			}
 			if err == nil && len(got) == 0 {
 				err = errors.New("no task is ready")

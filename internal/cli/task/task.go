@@ -139,6 +139,8 @@ title and the rest the text.`,
 	}
 	text.add(cmd, "of the task")
 	flags := cmd.Flags()
+	flags.StringVar(&d.DoneWhen, "done-when", "",
+		"the criterion; agents complete it only with evidence for this `TEXT`")
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
 	flags.StringVarP(&d.Assignee, "assignee", "a", "",
 		"the agent (path) or person `WHO` does it")
@@ -164,7 +166,7 @@ title and the rest the text.`,
 func newEdit(s *command.Streams, w worker) *cobra.Command {
 	var e task.Edit
 	var text textFlags
-	var title, kind, status, pool, assignee, parent, when, rule string
+	var title, doneWhen, kind, status, pool, assignee, parent, when, rule string
 	var priority, maxClaims int
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -175,6 +177,7 @@ the claim on it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
 			e.Title, e.Type = given(changed("title"), title), given(changed("type"), kind)
+			e.DoneWhen = given(changed("done-when"), doneWhen)
 			e.Pool, e.Assignee = given(changed("pool"), pool), given(changed("assignee"), assignee)
 			e.Parent, e.Status = given(changed("parent"), parent), given(changed("status"), task.Status(status))
 			e.IfDependencyFails = given(changed("if-dependency-fails"), task.DependencyRule(rule))
@@ -206,6 +209,7 @@ the claim on it.`,
 	text.add(cmd, "that replaces the present one")
 	flags := cmd.Flags()
 	flags.StringVar(&title, "title", "", "the new title")
+	flags.StringVar(&doneWhen, "done-when", "", "the criterion, as `TEXT`; '' for none")
 	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringVar(&status, "status", "", "open, blocked or deferred")
 	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")

@@ -248,8 +248,14 @@ func (s *Service) Notices(ctx context.Context, who token.Caller, _ string) ([]no
 			all = append(all, notice.Notice{Kind: "task", ID: t.ID, Text: text})
 		}
 	}
-	add(h.Mine, "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "+
-		"\"coppice agent task close %[1]s\" when it is done.")
+	const mine = "%[1]s is yours and in progress: %[2]s. Run \"coppice agent task show %[1]s\" to read it, "
+	for _, t := range h.Mine {
+		end := "\"coppice agent task close %[1]s\" when it is done."
+		if t.DoneWhen != "" {
+			end = "\"coppice agent outcome completed --task %[1]s --evidence TEXT\" when it is done."
+		}
+		add([]task.Task{t}, mine+end)
+	}
 	add(h.Ready, "%[1]s is assigned to you: %[2]s. Run \"coppice agent task claim %[1]s\" to begin it.")
 	add(h.Pool, "%[1]s is ready in your pool: %[2]s. Run \"coppice agent task claim\" to begin what comes first.")
 	if h.More > 0 {

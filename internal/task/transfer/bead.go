@@ -146,7 +146,7 @@ func readBead(rest object) (*Bead, error) {
 		{"_type", text, &kind}, {"id", text, &t.ID}, {"title", text, &t.Title}, {"status", text, &status},
 		{"priority", number, &t.Priority},
 		{"issue_type", text, &t.Type}, {"assignee", text, &t.Assignee}, {"labels", "an array of texts", &t.Labels},
-		{"close_reason", text, &reason},
+		{"close_reason", text, &reason}, {"acceptance_criteria", text, &t.DoneWhen},
 		{"created_at", when, &t.CreatedAt}, {"created_by", text, &t.CreatedBy}, {"updated_at", when, &t.UpdatedAt},
 		{"closed_at", when, &t.ClosedAt},
 		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned},
@@ -163,6 +163,9 @@ func readBead(rest object) (*Bead, error) {
 	}
 	t.Title, t.Type, t.Assignee, t.CreatedBy = oneLine(t.Title), oneLine(t.Type), oneLine(t.Assignee),
 		oneLine(t.CreatedBy)
+	if t.DoneWhen = strings.TrimSpace(t.DoneWhen); len(t.DoneWhen) > task.MaxDoneWhen { // the bead keeps all of it
+		t.DoneWhen = strings.ToValidUTF8(t.DoneWhen[:task.MaxDoneWhen-4], "") + " ..."
+	}
 	t.Labels = task.Sorted(t.Labels)
 	t.Status = statusOf(status)
 	t.CreatedAt, t.NotBefore = t.CreatedAt.UTC(), t.NotBefore.UTC()

@@ -42,6 +42,9 @@ func Write(t *task.Task, text []byte, comments []task.SavedComment, kept []byte)
 	put("id", now.ID == was.task.ID, now.ID, true)
 	put("title", now.Title == was.task.Title, now.Title, true)
 	put("description", newText == oldText, newText, true)
+	// Earlier versions have imported tasks without the criterion, so that none does not mean that it was removed.
+	put("acceptance_criteria", now.DoneWhen == was.task.DoneWhen || now.DoneWhen == "", now.DoneWhen,
+		now.DoneWhen != "")
 	status := now.Status
 	if status == task.Parked {
 		status = task.Blocked
