@@ -80,3 +80,34 @@ func TestOpenFile(t *testing.T) {
 		t.Errorf("%v, %d bytes", info.Mode(), info.Size())
 	}
 }
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	file, target := filepath.Join(dir, "file"), filepath.Join(dir, "target")
+	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(file, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := ReadFile(file, 10); err != nil || string(text) != "new" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if text, _ := os.ReadFile(target); string(text) != "old" {
+		t.Errorf("written through a link: %q", text)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{filepath.Join(dir, "dir"), filepath.Join(dir, "none", "file")} {
+		if err := Replace(bad, nil); err == nil {
+			t.Errorf("%s was replaced", bad)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 3 {
+		t.Errorf("left over: %v, %v", all, err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -41,7 +42,7 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 		return err
 	}
 	path := filepath.Join(r.dir, promptName)
-	if err := replace(path, []byte(q.prompt)); err != nil {
+	if err := private.Replace(path, []byte(q.prompt)); err != nil {
 		return fmt.Errorf("%w: %w", errArguments, err)
 	}
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // recordsName is the file next to the request with what is known of its run.
@@ -118,7 +119,7 @@ func (r *Runner) store() {
 	r.stored = time.Now()
 	text, err := json.Marshal(r.records)
 	if err == nil {
-		err = replace(filepath.Join(r.dir, recordsName), text)
+		err = private.Replace(filepath.Join(r.dir, recordsName), text)
 	}
 	if err != nil {
 		r.say("cannot store what is known of the run: %v", err)

@@ -6,7 +6,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -28,6 +27,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
@@ -89,22 +89,7 @@ func (q RunRequest) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return replace(path, text)
-}
-
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return private.Replace(path, text)
 }
 
 // Main makes a run and returns its exit code.
@@ -196,7 +181,7 @@ func (r *Runner) Run(ctx context.Context) aidefile.Result {
 	}
 	summary := r.secrets.redact(aidefile.Summary(result, reason, &r.meter, r.answer(),
 		r.file.Output.MaxSummaryTokens))
-	if err := replace(filepath.Join(r.dir, summaryName), []byte(summary+"\n")); err != nil {
+	if err := private.Replace(filepath.Join(r.dir, summaryName), []byte(summary+"\n")); err != nil {
 		r.say("cannot store the summary: %v", err)
 	}
 	r.env["COPPICE_RESULT"], r.env["COPPICE_SUMMARY"] = result.String(), filepath.Join(r.dir, summaryName)

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/acp"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -124,7 +125,7 @@ func (r *Runner) ownServer() (all []acp.MCPServer, remove func(), err error) {
 		return nil, nil, err
 	}
 	path := filepath.Join(r.dir, tokenName)
-	if err := replace(path, []byte(token)); err != nil {
+	if err := private.Replace(path, []byte(token)); err != nil {
 		return nil, nil, err
 	}
 	return []acp.MCPServer{{
