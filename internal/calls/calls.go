@@ -23,10 +23,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Process is the process of a running incarnation.
@@ -201,17 +199,11 @@ var errNotRead = errors.New("its output was not read in time")
 
 // endOf returns what is known of the end of a call.
 func endOf(c *call.Call, e agent.End) agentcli.End {
-	how, code, stopped := "", 0, call.StopOf(e.Exit.Err)
-	if e.Exit.Kind != supervisor.Normal {
-		how = e.Exit.String()
-	}
-	if p, ok := errors.AsType[*proc.ExitError](e.Exit.Err); ok {
-		code = max(0, p.Code)
-	}
+	stopped := call.StopOf(e.Exit.Err)
 	if e.Asked {
 		stopped = agentcli.ByOperator
 	}
-	return c.End(how, code, stopped)
+	return c.Exited(e.Exit, stopped)
 }
 
 // lines returns a function that adds lines to a call. They are of both streams.

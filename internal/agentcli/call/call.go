@@ -1,5 +1,5 @@
 // Package call follows a call of a command line of a language model while it goes on: what it writes, and the files
-// that it keeps of its session.
+// that it keeps of its session. Run runs the program of a call to its end.
 package call
 
 import (
@@ -10,6 +10,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Linger bounds the time for which a process may stay after its command line has reported its end.
@@ -23,8 +25,11 @@ type SilentError struct{ After time.Duration }
 
 func (e *SilentError) Error() string { return fmt.Sprintf("the model was silent for %v", e.After) }
 
-// StopOf returns why a call was stopped, given the error of Stale for which it was; NotStopped for other errors.
+// StopOf returns why a call was stopped, given the error of Stale or Run for which it was; NotStopped for other errors.
 func StopOf(err error) agentcli.Stop {
+	if s, ok := errors.AsType[*StoppedError](err); ok {
+		return s.Stop
+	}
 	if errors.Is(err, ErrLingers) {
 		return agentcli.AfterItsEnd
 	}
@@ -154,6 +159,18 @@ func (c *Call) End(exit string, code int, stopped agentcli.Stop) agentcli.End {
 		CLI: c.call.CLI, Vendor: c.vendor, Exit: exit, Code: code, Stopped: stopped, Now: time.Now(),
 		Output: c.out.Report(), Stderr: c.errs.Report(), Session: c.files.Report(), Exported: c.exported.Report(),
 	}
+}
+
+// Exited returns what is known of the call, whose process has ended. stopped is why it was stopped.
+func (c *Call) Exited(exit supervisor.Exit, stopped agentcli.Stop) agentcli.End {
+	how, code := "", 0
+	if exit.Kind != supervisor.Normal {
+		how = exit.String()
+	}
+	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
+		code = max(0, e.Code)
+	}
+	return c.End(how, code, stopped)
 }
 
 // Counts returns what the call has used and done so far. The record is without a verdict.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// grace is the time between the stop and the kill of a program that a run has to end. It is
-// less than the grace period of the run itself.
-const grace = 3 * time.Second
 
 // maxArgument is the size limit of Linux for an argument or variable, without its final 0.
 const maxArgument = 128<<10 - 1
@@ -49,7 +46,7 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
 	r.callBegan = began
-	r.tail.reset()
+	r.tail.Reset()
 	r.current = call.New(r.request.Settings.Command, session.Call{CLI: r.request.Settings.CommandLine(),
 		Env: r.environ(), Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: q.session})
 	exit, err := r.ask(ctx, q, r.current)
@@ -57,15 +54,12 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	if errors.Is(err, proc.ErrCommand) || errors.Is(err, errArguments) {
 		return err // it has not run
 	}
-	how, code := "", 0
-	if exit.Kind != supervisor.Normal {
-		how = exit.String()
+	stopped := call.StopOf(err)
+	if err != nil && stopped == agentcli.NotStopped { // it could not be started
+		stopped = agentcli.ByOperator
 	}
-	if e, ok := errors.AsType[*proc.ExitError](exit.Err); ok {
-		code = max(0, e.Code)
-	}
-	stopped := stopOf(err)
-	record := r.current.End(how, code, stopped).Record()
+	end := r.current.Exited(exit, stopped)
+	record := end.Record()
 	record.Began, record.Ended = began, time.Now()
 	r.meter.Record(r.count(&record), record.Tokens != nil)
 	if id := record.Session; id != "" {
@@ -76,7 +70,7 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	case err != nil && stopped != agentcli.AfterItsEnd && stopped != agentcli.Silent:
 		return err
 	case record.Kind != outcome.Completed:
-		return &callFailed{record.Verdict, how}
+		return &callFailed{record.Verdict, end.Exit}
 	}
 	return nil
 }
@@ -112,6 +106,16 @@ func (e *callFailed) result() aidefile.Result {
 func (r *Runner) used() int64 {
 	record := r.current.Counts()
 	return r.count(&record)
+}
+
+// check returns an error if the current call has used more tokens than were left. It stores what is known of the call.
+func (r *Runner) check() error {
+	used := r.used()
+	r.storeRunning(used)
+	if used > r.meter.Left() {
+		return aidefile.Overspent(agentcli.Add(r.meter.Used(), used), r.meter.Tokens)
+	}
+	return nil
 }
 
 // count sets in the record of a call what it has used: as the project says, from the usage file, or else from what the
@@ -152,82 +156,38 @@ func readUsage(path string) ([]byte, error) {
 // ask runs the command of a call to its end, and ends it with ctx. The call is followed, and ended when it has used
 // more tokens than are left.
 func (r *Runner) ask(ctx context.Context, q question, c *call.Call) (supervisor.Exit, error) {
-	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) {
-		if s == proc.Stderr {
-			r.err.Write(data)
-			c.WriteError(data)
-			return
-		}
-		r.out.Write(data)
-		c.Write(data)
-		r.tail.add(data)
-	}}
 	if r.request.Settings.CommandLine() != agentcli.ACP {
 		in, err := os.Open(filepath.Join(r.dir, promptName))
 		if err != nil {
 			return supervisor.Exit{}, fmt.Errorf("%w: %w", errArguments, err)
 		}
 		defer in.Close()
-		return r.execute(ctx, program{argv: q.argv, stdin: in, out: out, call: c})
+		return call.Run(ctx, r.program(q.argv, in, c, io.MultiWriter(r.out, &r.tail)))
 	}
 	t, err := r.talk(q, c)
 	if err != nil {
 		return supervisor.Exit{}, err
 	}
 	defer t.close()
-	logged := out.Raw
-	out.Raw = func(s proc.Stream, data []byte) {
-		if s == proc.Stderr {
-			logged(s, data)
-		} else {
-			t.output.Write(data)
-		}
-	}
-	return r.execute(ctx, program{argv: q.argv, stdin: t.stdin, out: out, call: c, talk: t})
+	p := r.program(q.argv, t.stdin, c, t.output)
+	p.Talk = t
+	return call.Run(ctx, p)
 }
 
-// program is a program to run.
-type program struct {
-	argv  []string
-	stdin *os.File
-	out   proc.Output
-	call  *call.Call // nil if it is not the command
-	talk  *talk      // nil if it does not speak the Agent Client Protocol
-}
-
-// execute runs a program to its end, and ends it with ctx.
-func (r *Runner) execute(ctx context.Context, o program) (supervisor.Exit, error) {
-	if ctx.Err() != nil {
-		return supervisor.Exit{}, context.Cause(ctx)
+// program returns the program of a call, or of a hook if c is nil. out gets its standard output.
+func (r *Runner) program(argv []string, stdin *os.File, c *call.Call, out io.Writer) call.Program {
+	return call.Program{
+		Command: proc.Command{Argv: argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: stdin},
+		Output: func(s proc.Stream, data []byte) {
+			if s == proc.Stderr {
+				r.err.Write(data)
+			} else {
+				out.Write(data)
+			}
+		},
+		Call: c, Check: r.check, Interval: r.checkInterval, Linger: r.linger,
+		Silence: cmp.Or(r.file.Budget.Silence, aidefile.DefaultSilence),
 	}
-	p, err := proc.Start(proc.Command{
-		Argv: o.argv, Dir: filepath.Dir(r.request.Aidefile), Env: r.environ(), Stdin: o.stdin,
-	}, o.out)
-	if err != nil {
-		return supervisor.Exit{}, err
-	}
-	if o.talk != nil {
-		o.talk.started(p)
-	}
-	why := r.watch(ctx, p, o)
-	if _, over := errors.AsType[*aidefile.Exhausted](why); over {
-		p.Kill() // asked to end, it could begin another call of the model
-	} else if why != nil {
-		if o.talk != nil {
-			o.talk.stop()
-		}
-		p.End(grace)
-	}
-	select {
-	case <-p.Done():
-		<-p.Drained()
-		if o.talk != nil {
-			<-o.talk.over
-		}
-	case <-time.After(supervisor.KillGrace):
-		return supervisor.Exit{}, fmt.Errorf("%w; and process %d has not ended after it was killed", why, p.PID())
-	}
-	return p.Exit(), why
 }
 
 // environ returns the environment of commands and hooks.

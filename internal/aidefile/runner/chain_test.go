@@ -274,8 +274,8 @@ func TestTokensOnTheOutput(t *testing.T) {
 func TestAHugeOutput(t *testing.T) {
 	b := newHarness(t, "", `head -c 40000000 /dev/zero | tr '\0' x; echo; echo '{"usage":{"output_tokens":7}}'`)
 	b.Runner.out = b.secrets.writer(io.Discard)
-	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.tail.text) > 2*maxTail {
-		t.Errorf("%d bytes are kept", len(b.tail.text))
+	if b.run(context.Background(), aidefile.Succeeded, "success (7 tokens)"); len(b.tail.String()) > 2*call.MaxTail {
+		t.Errorf("%d bytes are kept", len(b.tail.String()))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -37,7 +37,7 @@ func (r *Runner) hook(ctx context.Context, when, hook string) error {
 	case aidefile.CommitMemory:
 		return r.commitMemory(ctx)
 	}
-	return r.program(ctx, "/bin/sh", "./"+hook)
+	return r.execute(ctx, "/bin/sh", "./"+hook)
 }
 
 // bounded returns the context of one hook.
@@ -45,16 +45,9 @@ func (r *Runner) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, r.hookTimeout, fmt.Errorf("it has not ended within %v", r.hookTimeout))
 }
 
-// program runs a program of a hook.
-func (r *Runner) program(ctx context.Context, argv ...string) error {
-	out := proc.Output{Tail: -1, Raw: func(s proc.Stream, data []byte) { // it is not an answer
-		if s == proc.Stderr {
-			r.err.Write(data)
-		} else {
-			r.out.Write(data)
-		}
-	}}
-	exit, err := r.execute(ctx, program{argv: argv, out: out})
+// execute runs a program of a hook.
+func (r *Runner) execute(ctx context.Context, argv ...string) error {
+	exit, err := call.Run(ctx, r.program(argv, nil, nil, r.out)) // it is not an answer
 	switch {
 	case err != nil:
 		return err
@@ -70,13 +63,13 @@ func (r *Runner) commitMemory(ctx context.Context) error {
 		return nil
 	}
 	git := []string{"git", "-C", filepath.Dir(r.request.Aidefile)}
-	if err := r.program(ctx, append(git, "add", "-A", "--", "memory")...); err != nil {
+	if err := r.execute(ctx, append(git, "add", "-A", "--", "memory")...); err != nil {
 		return err
 	}
-	if r.program(ctx, append(git, "diff", "--cached", "--quiet", "--", "memory")...) == nil {
+	if r.execute(ctx, append(git, "diff", "--cached", "--quiet", "--", "memory")...) == nil {
 		return nil // no changes
 	}
-	return r.program(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--",
+	return r.execute(ctx, append(git, "commit", "--quiet", "--message", r.file.Persona.Name+": memory", "--",
 		"memory")...)
 }
 
@@ -85,9 +78,9 @@ func (r *Runner) closeIssue(ctx context.Context) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	number := fmt.Sprint(r.request.Issue)
-	if err := r.program(ctx, "gh", "issue", "comment", number, "--body-file",
+	if err := r.execute(ctx, "gh", "issue", "comment", number, "--body-file",
 		filepath.Join(r.dir, summaryName)); err != nil {
 		return err
 	}
-	return r.program(ctx, "gh", "issue", "close", number)
+	return r.execute(ctx, "gh", "issue", "close", number)
 }

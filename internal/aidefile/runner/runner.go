@@ -134,7 +134,7 @@ type Runner struct {
 	out, err *redactor
 	meter    aidefile.Meter
 	current  *call.Call // the last one; nil before the first
-	tail     tail       // of the output of current
+	tail     call.Tail  // of the output of current
 
 	checkInterval time.Duration // between checks of the tokens that a call uses
 	linger        time.Duration // of a command after it has reported its end

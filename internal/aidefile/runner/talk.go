@@ -28,10 +28,8 @@ type talk struct {
 	remove func()
 }
 
-const (
-	cancelTime = time.Second // between the end of the work and the stop signal, for the agent to end by itself
-	reapTime   = time.Second // between the end of the conversation and the stop signal
-)
+// cancelTime is the time between the end of the work and the stop signal, for the agent to end by itself.
+const cancelTime = time.Second
 
 // talk begins the conversation of a call, before its process starts.
 func (r *Runner) talk(q question, c *call.Call) (*talk, error) {
@@ -49,7 +47,7 @@ func (r *Runner) talk(q question, c *call.Call) (*talk, error) {
 	t := &talk{stdin, output, make(chan string, 1), cancel, make(chan struct{}), remove}
 	log := talkLog{out: r.out}
 	options := acp.Options{
-		Grace: grace, Exit: t.exit, Permit: r.permit,
+		Grace: call.Grace, Exit: t.exit, Permit: r.permit,
 		Event: func(e agentcli.Event) {
 			c.Add(e)
 			log.add(e)
@@ -65,8 +63,8 @@ func (r *Runner) talk(q question, c *call.Call) (*talk, error) {
 	return t, nil
 }
 
-// started follows the process of the conversation.
-func (t *talk) started(p *proc.Process) {
+// Started is part of call.Talk: it follows the process of the conversation.
+func (t *talk) Started(p *proc.Process) {
 	t.stdin.Close() // so that a write fails once the process has ended
 	go func() {
 		<-p.Done()
@@ -80,14 +78,17 @@ func (t *talk) started(p *proc.Process) {
 	}()
 }
 
-// stop has the agent cancel its work, and gives it some time to end.
-func (t *talk) stop() {
+// Stop is part of call.Talk: it has the agent cancel its work, and gives it some time to end.
+func (t *talk) Stop() {
 	t.cancel()
 	select {
 	case <-t.over:
 	case <-time.After(cancelTime):
 	}
 }
+
+// Over is part of call.Talk.
+func (t *talk) Over() <-chan struct{} { return t.over }
 
 // close waits for the end of the conversation, and frees what it has. The process has ended, or has not started.
 func (t *talk) close() {

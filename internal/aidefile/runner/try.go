@@ -55,6 +55,17 @@ func (r *Runner) handOver() string {
 	return strings.TrimSpace(text)
 }
 
+// answer returns the text that the last call reports as its answer, or else all its text.
+func (r *Runner) answer() string {
+	if r.current == nil {
+		return ""
+	}
+	if text := r.current.Report().Text; text != "" {
+		return text
+	}
+	return r.tail.String()
+}
+
 // slowBase is by how much the first pause is longer if the server of the model or the connection is at fault: 30 s, as
 // another call soon would end the same way, and make it worse.
 const slowBase = 30
