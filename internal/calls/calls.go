@@ -2,8 +2,8 @@
 // far, whether their account serves them, and whether they still work.
 //
 // An agent with pipes is read by its output and by the files of its session. Of an agent with a terminal or in tmux
-// only the files are read, since its output is a screen. The run of an Aidefile follows its calls itself, and reports
-// them in a file.
+// only the files are read, since its output is a screen. Some agents follow their calls themselves, such as the run of
+// an Aidefile, and report them in a file.
 package calls
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -56,8 +56,8 @@ type Options struct {
 	Output func(
 		ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
 	) error
-	// Runs returns what is known of the last run of an agent with an Aidefile.
-	Runs func(path string) runner.Records
+	// Runs returns what is known of the last run of an agent that reports its calls itself.
+	Runs func(path string) callfile.Records
 	// Progress is called with what an incarnation has used and done so far, when that has changed. The record has no
 	// verdict.
 	Progress func(path string, incarnation uint64, r agentcli.Record)

@@ -17,8 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/quota"
@@ -39,7 +39,7 @@ type harness struct {
 
 	mu   sync.Mutex
 	said []string
-	runs runner.Records
+	runs callfile.Records
 }
 
 func newHarness(t *testing.T) *harness {
@@ -50,7 +50,7 @@ func newHarness(t *testing.T) *harness {
 		Logger: slog.New(slog.DiscardHandler), Quotas: h, Output: h.read,
 		Go:     func(f func(context.Context)) { go f(ctx) },
 		Append: func(e event.Event) { h.say("%s %s: %s", e.Type, e.Path, e.Message) },
-		Runs: func(string) runner.Records {
+		Runs: func(string) callfile.Records {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return h.runs
@@ -79,7 +79,7 @@ func (h *harness) Told(path string, windows []agentcli.Window) { h.say("told %s:
 // Answered is part of Quotas.
 func (h *harness) Answered(path string, _ time.Time) { h.say("answered %s", path) }
 
-func (h *harness) setRuns(r runner.Records) {
+func (h *harness) setRuns(r callfile.Records) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs = r

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -18,7 +18,7 @@ const (
 	maxRunPause = 4 * time.Second
 )
 
-// run follows a run of an Aidefile.
+// run follows a run that reports its calls itself.
 type run struct {
 	m       *Manager
 	who     token.Caller
@@ -38,7 +38,7 @@ func (r *run) export(all []agentcli.Event) {
 }
 
 // sum returns what the run has used so far, given what is known of its calls.
-func (r *run) sum(all runner.Records) agentcli.Record {
+func (r *run) sum(all callfile.Records) agentcli.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := sum(all)
@@ -89,12 +89,12 @@ func (r *run) follow(ctx context.Context) {
 }
 
 // isEarlier reports whether calls are those of an earlier run than the one that was started at a time.
-func isEarlier(all runner.Records, started time.Time) bool {
+func isEarlier(all callfile.Records, started time.Time) bool {
 	return len(all.Calls) > 0 && all.Calls[0].Began.Before(started.Add(-startMargin))
 }
 
 // answers returns how many calls of a run the model has answered.
-func answers(all runner.Records) int {
+func answers(all callfile.Records) int {
 	n := all.Dropped
 	for _, r := range all.Calls {
 		if r.Calls > 0 || r.Tokens != nil && *r.Tokens > 0 {
@@ -106,7 +106,7 @@ func answers(all runner.Records) int {
 
 // sum returns what a run has used so far, with all of its calls, as one record. Of a total of a session it has what the
 // run has added to it.
-func sum(all runner.Records) (r agentcli.Record) {
+func sum(all callfile.Records) (r agentcli.Record) {
 	if len(all.Calls) == 0 {
 		return r
 	}

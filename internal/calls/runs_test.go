@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -26,18 +26,18 @@ func used(session string, cumulative bool, output int64) agentcli.Record {
 // What a run has used is the sum of its calls. A total of a session is counted once.
 func TestSum(t *testing.T) {
 	for name, c := range map[string]struct {
-		all   runner.Records
+		all   callfile.Records
 		want  agentcli.Models // nil: not known
 		turns int64
 	}{
-		"nothing":       {runner.Records{}, nil, 0},
-		"nothing known": {runner.Records{Calls: []agentcli.Record{{}}}, nil, 0},
+		"nothing":       {callfile.Records{}, nil, 0},
+		"nothing known": {callfile.Records{Calls: []agentcli.Record{{}}}, nil, 0},
 		"calls": {
-			runner.Records{Used: 12, Calls: []agentcli.Record{used("a", false, 5), {}, used("b", false, 7)}},
+			callfile.Records{Used: 12, Calls: []agentcli.Record{used("a", false, 5), {}, used("b", false, 7)}},
 			agentcli.Models{"m": {Output: 12}}, 4,
 		},
 		"a total": {
-			runner.Records{Used: 7, Calls: []agentcli.Record{used("a", true, 5), used("a", true, 7)}},
+			callfile.Records{Used: 7, Calls: []agentcli.Record{used("a", true, 5), used("a", true, 7)}},
 			agentcli.Models{"m": {Output: 7}}, 4,
 		},
 	} {
@@ -59,17 +59,17 @@ func TestFollowRun(t *testing.T) {
 		p := newProcess()
 		call := used("a", false, 5)
 		call.Began = time.Now().Add(-time.Hour)
-		h.setRuns(runner.Records{Calls: []agentcli.Record{call}, Used: 5})
+		h.setRuns(callfile.Records{Calls: []agentcli.Record{call}, Used: 5})
 		h.Follow(who, p, &spec.Agent{Aide: &aidefile.Agent{}})
 		time.Sleep(time.Minute)
 		h.want()
 
 		call.Began = time.Now()
-		h.setRuns(runner.Records{Calls: []agentcli.Record{call}, Running: &call, Used: 5})
+		h.setRuns(callfile.Records{Calls: []agentcli.Record{call}, Running: &call, Used: 5})
 		time.Sleep(maxRunPause)
 		h.want("answered t/a", "progress t/a 3: 5")
 		refused := agentcli.Record{Verdict: agentcli.Verdict{Obstacle: outcome.UsageLimit, Reason: "used up"}}
-		h.setRuns(runner.Records{Calls: []agentcli.Record{call}, Running: &call, Used: 5, Refused: &refused})
+		h.setRuns(callfile.Records{Calls: []agentcli.Record{call}, Running: &call, Used: 5, Refused: &refused})
 		time.Sleep(2 * maxRunPause)
 		h.want("refused t/a: used up")
 		h.Exported(who, exported)
@@ -77,7 +77,7 @@ func TestFollowRun(t *testing.T) {
 		h.want("progress t/a 3: 12")
 		p.end()
 		synctest.Wait()
-		h.setRuns(runner.Records{Calls: []agentcli.Record{call, call}, Used: 10})
+		h.setRuns(callfile.Records{Calls: []agentcli.Record{call, call}, Used: 10})
 		time.Sleep(time.Minute)
 		h.want()
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -305,6 +306,27 @@ type Run struct {
 	// Began and Ended are those of the run as a whole, which counts once it has ended. Each is zero if it is not known,
 	// Ended also before the end.
 	Began, Ended time.Time
+}
+
+// RunOf returns the run of an agent, given what is known of it. incarnation is 0 if it is not known. ended says that
+// the run has ended: now, or with its last call if the incarnation is not known. Only then, a call in progress is one
+// of its calls. Task and Chain are left empty.
+func RunOf(agent string, incarnation uint64, all callfile.Records, ended bool) Run {
+	r := Run{
+		Agent: agent, ID: cmp.Or(all.Run, "fired at "+all.Fired.Format(time.RFC3339Nano)), Incarnation: incarnation,
+		Calls: all.Calls, Dropped: all.Dropped,
+	}
+	n := len(all.Calls)
+	if ended && !all.Began.IsZero() {
+		r.Began, r.Ended = all.Began, time.Now()
+		if incarnation == 0 && n > 0 { // it has ended some time ago
+			r.Ended = all.Calls[n-1].Ended
+		}
+	}
+	if all.Running != nil && !ended && n > 0 {
+		r.Calls = r.Calls[:n-1]
+	}
+	return r
 }
 
 // calls returns the number of calls of the run.

@@ -8,10 +8,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/agentcli/limits"
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -108,13 +108,13 @@ func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	return q.c.quotas.After(path, e.Exit, &record)
 }
 
-// runExit returns the exit of a run of an Aidefile, with what is known of its last call.
+// runExit returns the exit of a run that reports its calls, with what is known of its last call.
 func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
 	if exit, ok := q.overBudget(e); ok {
 		return exit
 	}
 	process, failed := errors.AsType[*proc.ExitError](e.Exit.Err)
-	calls := q.c.triggers.Calls(e.Who.Path).Calls
+	calls := q.c.reported(e.Who.Path).Calls
 	if len(calls) > 0 && !e.Asked && (e.Exit.Kind == supervisor.Normal || failed && process.Signal == 0) {
 		last := calls[len(calls)-1]
 		if last.OfAccount() == (failed && process.Code == aidefile.Deferred.Code()) {
@@ -158,12 +158,14 @@ func (c *Controller) environ(path string, env []string) ([]string, error) {
 	return otlp.Environ(a.CommandLine(), env, listen), err
 }
 
+// reported returns what is known of the last run of an agent that reports its calls itself.
+func (c *Controller) reported(path string) callfile.Records { return c.triggers.Calls(path) }
+
 // newCalls returns what follows the calls of the agents of a controller.
 func newCalls(c *Controller) *calls.Manager {
 	return calls.New(calls.Options{
 		Logger: c.opts.Logger, Append: func(e event.Event) { c.log.Append(e) }, Quotas: c.quotas, Go: c.background.run,
-		Runs:     func(path string) runner.Records { return c.triggers.Calls(path) },
-		Progress: c.budgets.Progress,
+		Runs: c.reported, Progress: c.budgets.Progress,
 		Output: func(
 			ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
 		) error {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -122,7 +122,7 @@ func newManager(b *background, h *house, agents int) *manager {
 	m := &manager{background: b, house: h, number: agents}
 	m.calls = calls.New(calls.Options{
 		Logger: slog.New(slog.DiscardHandler), Append: func(event.Event) {}, Quotas: quotas{}, Go: b.run,
-		Runs: func(string) runner.Records { return runner.Records{} },
+		Runs: func(string) callfile.Records { return callfile.Records{} },
 		Progress: func(_ string, agent uint64, r agentcli.Record) {
 			if r.Tokens != nil {
 				b.agents <- int(agent)

@@ -173,6 +173,18 @@ func (c *Call) Exited(exit supervisor.Exit, stopped agentcli.Stop) agentcli.End 
 	return c.End(how, code, stopped)
 }
 
+// Interrupted returns the record of the call as if it was killed now, together with the process that follows it, and
+// why its account does not serve it; nil if it does, or that is not known.
+func (c *Call) Interrupted() (record agentcli.Record, refused *agentcli.Record) {
+	end := c.End("it was killed with its run", 0, agentcli.NotStopped)
+	if r, ok := end.Refusal(); ok {
+		refused = &r
+	}
+	record = end.Record()
+	record.Began = c.call.Began
+	return record, refused
+}
+
 // Counts returns what the call has used and done so far. The record is without a verdict.
 func (c *Call) Counts() agentcli.Record {
 	r := c.End("", 0, agentcli.NotStopped).Counts()

@@ -319,6 +319,22 @@ func TestRunTalk(t *testing.T) {
 	}
 }
 
+func TestInterrupted(t *testing.T) {
+	began := time.Now()
+	c := New([]string{"claude"}, session.Call{CLI: agentcli.Claude, Dir: "/", Began: began})
+	c.Write([]byte(begins + tool))
+	r, refused := c.Interrupted()
+	if refused != nil || *r.Tokens != 11 || !r.Began.Equal(began) || !r.Ended.IsZero() || r.Obstacle != outcome.Crash ||
+		r.Reason != "it was killed with its run" {
+		t.Errorf("%+v, %+v", r, refused)
+	}
+	c.Write([]byte(`{"type":"system","subtype":"api_retry","attempt":1,"error_status":401,` +
+		`"error":"authentication_failed"}` + "\n"))
+	if _, refused = c.Interrupted(); refused == nil || refused.Obstacle != outcome.Authentication {
+		t.Errorf("%+v", refused)
+	}
+}
+
 func TestTail(t *testing.T) {
 	var tail Tail
 	big := bytes.Repeat([]byte("x"), MaxTail)

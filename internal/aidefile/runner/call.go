@@ -45,7 +45,6 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	r.env["COPPICE_TRY"], r.env["COPPICE_TOKENS"] = fmt.Sprint(r.meter.Calls()), fmt.Sprint(r.meter.Left())
 	r.env["COPPICE_USAGE"], r.env["COPPICE_PROMPT"] = usage, path
 	began := time.Now()
-	r.callBegan = began
 	r.tail.Reset()
 	r.current = call.New(r.request.Settings.Command, session.Call{CLI: r.request.Settings.CommandLine(),
 		Env: r.environ(), Dir: filepath.Dir(r.request.Aidefile), Began: began, Session: q.session})
@@ -65,7 +64,7 @@ func (r *Runner) call(ctx context.Context, last *try) error {
 	if id := record.Session; id != "" {
 		_, r.sessions[id] = record.Count(r.sessions[id])
 	}
-	r.addRecord(record)
+	r.stored(r.records.Add(record, r.meter.Used()))
 	switch {
 	case err != nil && stopped != agentcli.AfterItsEnd && stopped != agentcli.Silent:
 		return err
@@ -111,9 +110,14 @@ func (r *Runner) used() int64 {
 // check returns an error if the current call has used more tokens than were left. It stores what is known of the call.
 func (r *Runner) check() error {
 	used := r.used()
-	r.storeRunning(used)
+	total := agentcli.Add(r.meter.Used(), used)
+	r.stored(r.records.Note(total, func() (agentcli.Record, *agentcli.Record) {
+		record, refused := r.current.Interrupted()
+		r.count(&record)
+		return record, refused
+	}))
 	if used > r.meter.Left() {
-		return aidefile.Overspent(agentcli.Add(r.meter.Used(), used), r.meter.Tokens)
+		return aidefile.Overspent(total, r.meter.Tokens)
 	}
 	return nil
 }

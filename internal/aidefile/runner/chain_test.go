@@ -13,7 +13,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
-	"github.com/coppice-dev/coppice/internal/agentcli/session"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/outcome"
 )
@@ -21,7 +20,7 @@ import (
 // next is another run of the same chain, as the daemon asks for it.
 func (b *harness) next() *harness {
 	request := b.request
-	if request.Spent = agentcli.Add(request.Spent, b.records.Used); b.result == aidefile.Succeeded {
+	if request.Spent = agentcli.Add(request.Spent, b.records.Records().Used); b.result == aidefile.Succeeded {
 		request.Spent = 0
 	}
 	n := &harness{t: b.t, dir: b.dir}
@@ -87,7 +86,6 @@ read x <"$0.end"`)
 	if err := syscall.Mkfifo(b.request.Settings.Command[0]+".end", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.runningGap = 0
 	request := filepath.Join(b.Runner.dir, RequestName)
 	if err := b.request.Write(request); err != nil {
 		t.Fatal(err)
@@ -125,43 +123,12 @@ read x <"$0.end"`)
 	}
 }
 
-// The record of a call in progress is not written without need.
-func TestRunningIsStoredSeldom(t *testing.T) {
-	b := newHarness(t, "", "")
-	b.current = call.New(nil, session.Call{})
-	b.began()
-	for range 3 {
-		if b.storeRunning(5); b.records.Running != nil {
-			t.Error("it was stored at once")
-		}
-	}
-	b.stored = time.Now().Add(-runningGap)
-	if b.storeRunning(5); b.records.Running == nil || b.records.Used != 5 {
-		t.Errorf("%+v", b.records)
-	}
-	// Also if only its account does not serve it any longer.
-	const retry = `{"type":"system","subtype":"api_retry","attempt":1,"error_status":401,` +
-		`"error":"authentication_failed"}`
-	b.current.Write([]byte(retry + "\n"))
-	for i := range 2 {
-		before := time.Now().Add(-runningGap)
-		b.stored = before
-		b.storeRunning(5)
-		if r := b.records.Refused; r == nil || r.Obstacle != outcome.Authentication {
-			t.Fatalf("%+v", r)
-		}
-		if stored := !b.stored.Equal(before); stored != (i == 0) {
-			t.Errorf("look %d: it was stored: %v", i, stored)
-		}
-	}
-}
-
 // Calls that are no longer listed are counted, so that each keeps its number; their tokens count.
 func TestManyCalls(t *testing.T) {
 	b := newHarness(t, "[budget]\nmax_retries = 102\n[daemon]\nbackoff = \"fixed\"\n", `echo '{"usage":{"output_tokens":1}}'; exit 1`)
 	b.request.Settings.Base = time.Nanosecond
 	b.run(context.Background(), aidefile.BudgetExhausted, "all 103 tries have failed")
-	if all := b.records; all.Dropped != 3 || len(all.Calls) != 100 || all.Used != 103 {
+	if all := b.records.Records(); all.Dropped != 3 || len(all.Calls) != 100 || all.Used != 103 {
 		t.Errorf("%d dropped, %d listed, %d used", all.Dropped, len(all.Calls), all.Used)
 	}
 }
@@ -172,8 +139,8 @@ func TestRunIdentity(t *testing.T) {
 	b.run(context.Background(), aidefile.Succeeded, "")
 	n := b.next()
 	n.run(context.Background(), aidefile.Succeeded, "")
-	if b.records.Run == n.records.Run || len(n.records.Run) < 16 {
-		t.Errorf("%q, %q", b.records.Run, n.records.Run)
+	if b.records.Records().Run == n.records.Records().Run || len(n.records.Records().Run) < 16 {
+		t.Errorf("%q, %q", b.records.Records().Run, n.records.Records().Run)
 	}
 }
 
@@ -184,8 +151,8 @@ func TestTotalsOfSessions(t *testing.T) {
 	b.program("codex", `if test $COPPICE_TRY = 1; then `+fmt.Sprintf(turn, 130, 3)+"fi\n"+fmt.Sprintf(turn, 150, 0))
 	b.sessions["s"] = agentcli.Models{"": {Output: 100}}
 	b.run(context.Background(), aidefile.Succeeded, "success (50 tokens)")
-	all := b.records.Calls
-	if len(all) != 2 || *all[0].Tokens != 130 || !all[0].Cumulative || *all[1].Tokens != 150 || b.records.Used != 50 {
+	all := b.records.Records().Calls
+	if len(all) != 2 || *all[0].Tokens != 130 || !all[0].Cumulative || *all[1].Tokens != 150 || b.records.Records().Used != 50 {
 		t.Errorf("%+v", b.records)
 	}
 	request := RunRequest{Sessions: map[string]agentcli.Models{"s": {"": {Output: 100}}}}
@@ -194,33 +161,35 @@ func TestTotalsOfSessions(t *testing.T) {
 	}
 }
 
-func TestDamagedRecords(t *testing.T) {
+// What is known of the run before is not that of another request, and can be removed.
+func TestRecordsOfAnotherRequest(t *testing.T) {
 	b := newHarness(t, "", "true")
 	request := filepath.Join(b.Runner.dir, RequestName)
 	if err := b.request.Write(request); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(b.Runner.dir, recordsName)
-	for text, expected := range map[string]string{
-		"": "unexpected end", "{": "unexpected end", "[]": "cannot unmarshal", `{"used":"x"}`: "cannot unmarshal",
-		strings.Repeat(" ", maxFile+1):                           "has more than",
-		`{"fired":"2001-01-01T00:00:00Z","used":7,"calls":[{}]}`: "",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		all, err := ReadRecords(request)
-		if expected == "" && err != nil || expected != "" && (err == nil || !strings.Contains(err.Error(), expected)) ||
-			all.Used != 0 || len(all.Calls) != 0 {
-			t.Errorf("%.20q: %+v, %v", text, all, err)
+	b.run(context.Background(), aidefile.Succeeded, "")
+	known := func(want int) {
+		t.Helper()
+		if all, err := ReadRecords(request); err != nil || len(all.Calls) != want {
+			t.Errorf("%+v, %v, expected %d calls", all, err, want)
 		}
 	}
+	known(1)
+	other := b.request
+	other.Fired = time.Now()
+	if err := other.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	known(0)
+	if err := b.request.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	known(1)
 	if err := RemoveRecords(request); err != nil {
 		t.Error(err)
 	}
-	if all, err := ReadRecords(request); err != nil || len(all.Calls) > 0 || RemoveRecords(request) != nil {
-		t.Errorf("%+v, %v", all, err)
-	}
+	known(0)
 }
 
 // The tokens that command lines of models print are counted at once or at their end. A call that

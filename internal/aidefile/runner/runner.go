@@ -7,7 +7,6 @@ package runner
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -140,20 +140,18 @@ type Runner struct {
 	linger        time.Duration // of a command after it has reported its end
 	hookTimeout   time.Duration
 
-	records    Records
-	stored     time.Time // when records was stored last
-	runningGap time.Duration
-	callBegan  time.Time                  // of the call in progress
-	sessions   map[string]agentcli.Models // totals that were counted, by session
+	records  *callfile.File
+	sessions map[string]agentcli.Models // totals that were counted, by session
 }
 
 // New returns a Runner for a request whose files are in dir.
 func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 	r := &Runner{
 		request: q, dir: dir, env: map[string]string{}, secrets: &secrets{}, checkInterval: 500 * time.Millisecond,
-		linger: call.Linger, hookTimeout: hookTimeout, Tell: func(string) {}, runningGap: runningGap,
-		records: Records{Run: rand.Text(), Calls: []agentcli.Record{}}, sessions: map[string]agentcli.Models{},
+		linger: call.Linger, hookTimeout: hookTimeout, Tell: func(string) {},
+		sessions: map[string]agentcli.Models{},
 	}
+	r.records = callfile.New(filepath.Join(dir, callfile.Name), q.Fired, r.secrets.redact)
 	maps.Copy(r.sessions, q.Sessions)
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
@@ -168,7 +166,7 @@ func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 
 // Run makes the run.
 func (r *Runner) Run(ctx context.Context) aidefile.Result {
-	r.began()
+	r.stored(r.records.Begin())
 	result, reason := r.work(ctx)
 	if isStopped(ctx) {
 		return r.close(aidefile.Failed, "stopped")

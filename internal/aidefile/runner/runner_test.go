@@ -262,7 +262,7 @@ func TestOverspentAtOnce(t *testing.T) {
 	}, "\n"))
 	b.run(context.Background(), aidefile.BudgetExhausted, "budget exhausted: 22 tokens are used, of 15")
 	b.calls(1)
-	all := b.records.Calls
+	all := b.records.Records().Calls
 	if len(all) != 1 || all[0].Obstacle != outcome.Budget || all[0].Kind != outcome.Escalated {
 		t.Errorf("%+v", all)
 	}

@@ -92,7 +92,7 @@ func TestSessionFile(t *testing.T) {
 			if b.run(context.Background(), c.result, c.reason); b.meter.Used() != c.tokens {
 				t.Errorf("%d tokens, expected %d", b.meter.Used(), c.tokens)
 			}
-			last := b.records.Calls[len(b.records.Calls)-1]
+			last := b.records.Records().Calls[len(b.records.Records().Calls)-1]
 			if last.UsageFrom != agentcli.FromSession || *last.Tokens != c.tokens || last.Session != sessionID {
 				t.Errorf("%+v", last)
 			}
@@ -111,7 +111,7 @@ for i in $(seq 1000); do
 	echo '{"type":"item.completed","item":{"id":"i'$i'","type":"command_execution","status":"completed"}}'
 done`)
 	b.run(context.Background(), aidefile.BudgetExhausted, "120 tokens are used, of 100 (120 tokens)")
-	if all := b.records.Calls; len(all) != 1 || all[0].Obstacle != outcome.Budget {
+	if all := b.records.Records().Calls; len(all) != 1 || all[0].Obstacle != outcome.Budget {
 		t.Errorf("%+v", all)
 	}
 }
@@ -143,8 +143,8 @@ func TestUnknownTokens(t *testing.T) {
 		b := newHarness(t, "", "true")
 		b.request.Settings.Usage = source
 		b.run(context.Background(), aidefile.Succeeded, "success (unknown tokens)")
-		if b.records.Calls[0].Tokens != nil || !b.meter.Unknown() {
-			t.Errorf("%v: %+v", source, b.records.Calls[0])
+		if b.records.Records().Calls[0].Tokens != nil || !b.meter.Unknown() {
+			t.Errorf("%v: %+v", source, b.records.Records().Calls[0])
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestRecordsOfUsage(t *testing.T) {
 		b := newHarness(t, "", `echo 7 >"$COPPICE_USAGE"; echo '{"usage":{"output_tokens":30}}'`)
 		b.request.Settings.Usage = c.source
 		b.run(context.Background(), aidefile.Succeeded, "success")
-		record, tokens := b.records.Calls[0], "unknown"
+		record, tokens := b.records.Records().Calls[0], "unknown"
 		if record.Tokens != nil {
 			tokens = fmt.Sprint(*record.Tokens)
 		}

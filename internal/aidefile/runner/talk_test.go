@@ -61,7 +61,7 @@ func TestTalk(t *testing.T) {
 			t.Errorf("no %s in what the agent was told:\n%s", part, heard)
 		}
 	}
-	record := b.records.Calls[0]
+	record := b.records.Records().Calls[0]
 	if record.CLI != agentcli.ACP || record.Session != "s1" || record.UsageFrom != agentcli.FromStream {
 		t.Errorf("%+v", record)
 	}
@@ -87,7 +87,7 @@ func TestTalkPermission(t *testing.T) {
 	if said := b.out.String(); !strings.Contains(said, `aide: not allowed: "make", of the kind execute; see [acp]`) {
 		t.Error(said)
 	}
-	if record := b.records.Calls[0]; record.Denied != 1 || record.Obstacle != outcome.PermissionDenied {
+	if record := b.records.Records().Calls[0]; record.Denied != 1 || record.Obstacle != outcome.PermissionDenied {
 		t.Errorf("%+v", record)
 	}
 }
@@ -189,7 +189,7 @@ func TestTalkStop(t *testing.T) {
 	if heard := b.read("heard"); !strings.Contains(heard, `"method":"session/cancel"`) {
 		t.Error(heard)
 	}
-	if r := b.records.Calls[0]; r.Obstacle != outcome.OtherObstacle {
+	if r := b.records.Records().Calls[0]; r.Obstacle != outcome.OtherObstacle {
 		t.Errorf("%+v", r)
 	}
 }

@@ -22,7 +22,7 @@ type try struct {
 
 // failedTry returns the try that has just failed. last is the one before it; nil if there is none.
 func (r *Runner) failedTry(err error, last *try) *try {
-	calls := r.records.Calls
+	calls := r.records.Records().Calls
 	record, answer := calls[len(calls)-1], r.handOver()
 	worked := record.Calls > 0 || record.Tokens != nil && *record.Tokens > 0 || answer != ""
 	if answer == "" && last != nil {

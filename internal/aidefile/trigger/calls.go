@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -36,7 +36,7 @@ func (m *Manager) count(path string, incarnation uint64, ended bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has never run
 	}
-	var all runner.Records
+	var all callfile.Records
 	if err == nil {
 		all, err = runner.ReadRecords(file)
 	}
@@ -44,21 +44,10 @@ func (m *Manager) count(path string, incarnation uint64, ended bool) error {
 		m.LogUnexpected("cannot read what is known of the calls of a run", path, err)
 		return nil
 	}
-	r := cost.Run{
-		Agent: path, ID: cmp.Or(all.Run, "fired at "+q.Fired.Format(time.RFC3339Nano)), Incarnation: incarnation,
-		Chain: q.Chain, Calls: all.Calls, Dropped: all.Dropped,
-	}
-	if ended && !all.Began.IsZero() {
-		r.Began, r.Ended = all.Began, time.Now()
-		if n := len(all.Calls); incarnation == 0 && n > 0 { // it has ended some time ago
-			r.Ended = all.Calls[n-1].Ended
-		}
-	}
+	r := cost.RunOf(path, incarnation, all, ended)
+	r.Chain = q.Chain
 	if q.Issue > 0 {
 		r.Task = fmt.Sprintf("issue %d", q.Issue)
-	}
-	if n := len(r.Calls); all.Running != nil && !ended && n > 0 {
-		r.Calls = r.Calls[:n-1]
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), countTime)
 	defer cancel()

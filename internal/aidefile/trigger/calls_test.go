@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cost"
@@ -101,7 +102,7 @@ func TestCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	calls := func(all runner.Records) {
+	calls := func(all callfile.Records) {
 		text, err := json.Marshal(all)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(filepath.Dir(m.requestFile("t/a")), "calls.json"), text, 0o600)
@@ -119,7 +120,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("%+v, %v", q, err)
 	}
 
-	all := runner.Records{
+	all := callfile.Records{
 		Fired: chain, Run: "r1", Dropped: 2, Calls: []agentcli.Record{{Model: "one"}},
 		Running: &agentcli.Record{Model: "two"},
 	}
@@ -169,7 +170,7 @@ func TestCalls(t *testing.T) {
 	if err != nil || !q.Chain.After(chain) || !q.Fired.Equal(chain) {
 		t.Errorf("the chain goes on: %+v, %v", q, err)
 	}
-	calls(runner.Records{Fired: chain.Add(1), Run: "r0", Calls: []agentcli.Record{{}}})
+	calls(callfile.Records{Fired: chain.Add(1), Run: "r0", Calls: []agentcli.Record{{}}})
 	m.Add("t/a", file, nil, Previous{})
 	if r, models := l.last(); len(models)+r.Dropped != 0 {
 		t.Errorf("calls of another request: %+v", r)

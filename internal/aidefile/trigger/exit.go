@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -12,9 +13,9 @@ import (
 )
 
 // Calls returns what is known of the calls of the last run of an agent.
-func (m *Manager) Calls(path string) runner.Records {
+func (m *Manager) Calls(path string) callfile.Records {
 	if m.Dir == "" {
-		return runner.Records{}
+		return callfile.Records{}
 	}
 	calls, err := runner.ReadRecords(m.requestFile(path))
 	m.LogUnexpected("cannot read what is known of the calls of a run", path, err)
