@@ -119,7 +119,7 @@ const startMargin = 100 * time.Millisecond
 
 // Follow follows an incarnation until it has ended.
 func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
-	if a.Aide != nil {
+	if a.ReportsCalls() {
 		r := &run{m: m, who: who, process: p}
 		m.mu.Lock()
 		m.runs[who] = r

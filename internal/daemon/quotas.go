@@ -76,7 +76,7 @@ func (q quotaAgents) overBudget(e agent.End) (exit supervisor.Exit, ok bool) {
 func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	path := e.Who.Path
 	switch {
-	case e.Agent.Aide != nil:
+	case e.Agent.ReportsCalls():
 		return q.runExit(e)
 	case e.Agent.CommandLine() == agentcli.Plain:
 		if q.c.budgets.Covers(path) {

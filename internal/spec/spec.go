@@ -197,6 +197,10 @@ func (a *Agent) CallCommand() []string {
 	return a.Command
 }
 
+// ReportsCalls reports whether the agent follows the calls of command lines that it makes itself, and reports them in a
+// file: see package agentcli/callfile.
+func (a *Agent) ReportsCalls() bool { return a.Aide != nil }
+
 // Nudge is the way to remind an agent of a missing heartbeat or of pending work. At most one
 // field is set; with none, the agent is not reminded.
 type Nudge struct {
