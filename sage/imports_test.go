@@ -14,6 +14,7 @@ func TestImports(t *testing.T) {
 	allowed := map[string]bool{
 		"supervisor":                true,
 		"internal/answer/candidate": true, // JSON in the text of a model
+		"internal/answer/schema":    true, // JSON Schema
 		"internal/plaintext":        true, // escape sequences of terminals
 		"internal/suggest":          true, // the nearest of some words
 	}

@@ -113,7 +113,7 @@ func (c checked) Ask(ctx context.Context, q Question) (string, error) {
 			return "", err
 		}
 		text = strings.TrimSpace(text)
-		doc, err := s.read(text)
+		doc, err := read(s, text)
 		if err == nil {
 			return string(doc), nil
 		}

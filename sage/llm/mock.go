@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/coppice-dev/coppice/internal/answer/schema"
 )
 
 // Mock answers without a model: "[Mock LLM response for: PROMPT]", or a minimal valid value for a
@@ -30,13 +32,13 @@ func (Mock) Ask(ctx context.Context, q Question) (string, error) {
 		return "", err
 	}
 	g := generator{schema: s, fuel: 10_000}
-	doc, err := g.value(s.root, 0)
+	doc, err := g.value(s.Root, 0)
 	var raw []byte
 	if err == nil {
 		raw, err = json.Marshal(doc)
 	}
 	if err == nil {
-		err = s.validate(raw)
+		err = validate(s, raw)
 	}
 	if err != nil {
 		return "", fmt.Errorf("the mock cannot make a value for this type: %w", err)
@@ -47,8 +49,8 @@ func (Mock) Ask(ctx context.Context, q Question) (string, error) {
 // generator makes minimal values. Schemas may refer to themselves, so fuel bounds the total work
 // and maxDepth the nesting.
 type generator struct {
-	schema
-	fuel int
+	schema *schema.Schema
+	fuel   int
 }
 
 const maxDepth = 30
@@ -63,7 +65,7 @@ func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	case len(s.Enum) > 0:
 		return s.Enum[0], nil
 	case s.Ref != "":
-		return g.value(g.target(s), depth+1)
+		return g.value(g.schema.Target(s), depth+1)
 	case len(s.AnyOf) > 0:
 		return g.anyOf(s.AnyOf, depth)
 	}
@@ -167,11 +169,11 @@ func (s *Script) Ask(ctx context.Context, q Question) (string, error) {
 	case q.Schema == nil:
 		return next.Text, nil
 	}
-	schema, err := compile(q.Schema)
+	compiled, err := compile(q.Schema)
 	if err != nil {
 		return "", err
 	}
-	doc, err := schema.read(next.Text)
+	doc, err := read(compiled, next.Text)
 	if err != nil {
 		return "", fmt.Errorf("mocked answer %d: %w", number+1,
 			&ShapeError{Tries: 1, Last: cut(next.Text, maxQuoted), Reason: err})
