@@ -108,16 +108,20 @@ func (f Fault) String() string {
 	return f.Pointer + ": " + f.Reason
 }
 
-// Validate returns an *Error if a JSON value does not fit. It returns another error if the text is
-// not a JSON value, or has a number that no float64 holds.
-func (s *Schema) Validate(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var doc any
-	if err := d.Decode(&doc); err != nil {
-		return err
+// Fits reports whether a JSON value fits. It returns an error if the text is not a JSON value, or has
+// a number that no float64 holds.
+func (s *Schema) Fits(text []byte) (bool, error) {
+	doc, err := decode(text)
+	if err != nil {
+		return false, err
 	}
-	doc, err := numbers(doc)
+	return s.resolved.Validate(doc) == nil, nil
+}
+
+// Validate returns an *Error with all faults of a JSON value that does not fit, which takes longer
+// than Fits. It returns the errors of Fits as well.
+func (s *Schema) Validate(text []byte) error {
+	doc, err := decode(text)
 	if err != nil {
 		return err
 	}
@@ -132,6 +136,16 @@ func (s *Schema) Validate(text []byte) error {
 		f.faults = []Fault{{Reason: strings.TrimPrefix(err.Error(), "validating root: ")}}
 	}
 	return &Error{f.faults}
+}
+
+func decode(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var doc any
+	if err := d.Decode(&doc); err != nil {
+		return nil, err
+	}
+	return numbers(doc)
 }
 
 // numbers replaces each json.Number, which the validator takes for a string. Whole numbers become
