@@ -1,0 +1,168 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gitcmd "github.com/coppice-dev/coppice/internal/git"
+	"github.com/coppice-dev/coppice/internal/private"
+)
+
+// intent is what is done in a worktree: its branch is moved from Old to New.
+type intent struct {
+	Ref string `json:"ref"`
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// index is the index of a worktree with its lock.
+type index struct {
+	place
+	keep *os.File // the lock of the worktree
+}
+
+// Files in the git directory of the worktree.
+const (
+	indexName = "index"
+	lockName  = "index.lock"            // git's own
+	draftName = "coppice-release.draft" // a new index that is being made, or a new lock
+	readyName = "coppice-release.index" // a new index that belongs to the files
+	flockName = "coppice-release.lock"  // taken by the process that is active in the worktree
+)
+
+func (x *index) path(name string) string { return filepath.Join(x.place.git, name) }
+
+func (x *index) flock() string { return x.path(flockName) }
+
+// git runs commands in the worktree. Those that write the index use one of its copies.
+func (x *index) git(name string) git {
+	g := git{dir: x.place.git, work: x.top, keep: x.keep}
+	if name != "" {
+		g.index = x.path(name)
+	}
+	return g
+}
+
+// magic begins a lock of this package. The index of git begins with other bytes.
+const magic = "coppice is merging in this worktree; if it was killed, its next merge here repairs the rest.\n"
+
+// lock takes git's lock of the index. It returns the intent of a killed process if that has it.
+func (x *index) lock(ctx context.Context, i intent) (left *intent, err error) {
+	if err := x.removeDrafts(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(i)
+	if err == nil {
+		err = os.WriteFile(x.path(draftName), append([]byte(magic), text...), 0o644)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, removeIfExists(x.path(draftName))) }()
+	deadline := time.Now().Add(lockTimeout)
+	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
+		err := os.Link(x.path(draftName), x.path(lockName)) // the lock exists with its text, or not at all
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if left, err := x.left(); left != nil || err != nil {
+			return left, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%s exists since %v: another git command is active, or was killed",
+				x.path(lockName), lockTimeout)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// left returns the intent of the process of this package that has locked the index; nil if there is none.
+func (x *index) left() (*intent, error) {
+	file, err := private.OpenFile(x.path(lockName), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text := make([]byte, maxGitFile)
+	n, _ := file.Read(text) // an empty file is of git
+	rest, ok := bytes.CutPrefix(text[:n], []byte(magic))
+	if !ok {
+		return nil, nil
+	}
+	var i intent
+	if err := json.Unmarshal(rest, &i); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", x.path(lockName), err)
+	}
+	if !isID(i.Old) || !isID(i.New) || !strings.HasPrefix(i.Ref, heads) {
+		return nil, fmt.Errorf("reading %s: it names no commits and branch", x.path(lockName))
+	}
+	return &i, nil
+}
+
+// isID reports whether a text is the full name of an object.
+func isID(text string) bool {
+	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// unlock removes the copies of the index, and the lock if it is one of this package.
+func (x *index) unlock() error {
+	err := errors.Join(x.removeDrafts(), removeIfExists(x.path(readyName)))
+	if left, e := x.left(); err != nil || e != nil || left == nil {
+		return errors.Join(err, e)
+	}
+	return os.Remove(x.path(lockName))
+}
+
+func (x *index) removeDrafts() error {
+	return errors.Join(removeIfExists(x.path(draftName)), removeIfExists(x.path(draftName+".lock")))
+}
+
+func removeIfExists(name string) error {
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// draft copies the index, with its time: git compares that with the times of files to find those that
+// were changed in the moment in which the index was written. Files in the copy that have only other
+// times than the index says are no longer taken for changed.
+func (x *index) draft(ctx context.Context) (git, error) {
+	if err := x.removeDrafts(); err != nil {
+		return git{}, err
+	}
+	from := x.path(indexName)
+	info, err := os.Stat(from)
+	if err != nil {
+		return git{}, err
+	}
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(x.path(draftName), text, info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Chtimes(x.path(draftName), info.ModTime(), info.ModTime())
+	}
+	if err != nil {
+		return git{}, err
+	}
+	g := x.git(draftName)
+	_, err = g.run(ctx, "update-index", "-q", "--refresh", "--unmerged")
+	if gitcmd.ExitCode(err) == 1 { // some files are changed
+		err = nil
+	}
+	return g, err
+}
