@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -94,6 +95,34 @@ func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
 		}
 	}
 	return from, nil
+}
+
+// before returns the number of an event before which nothing has happened at a time or later. It
+// bisects, since events are written in the order in which they happen. Those that a daemon notices
+// late, such as exits while none ran, are not older than what its predecessor has written.
+func (l *Log) before(ctx context.Context, at time.Time) (uint64, error) {
+	low, err := l.pruned(ctx)
+	if err != nil {
+		return 0, err
+	}
+	high, err := l.end(ctx, low)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the end of the events: %w", err)
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, middle), 1)
+		if err != nil {
+			return 0, fmt.Errorf("looking for the events since %s: %w", at.Format(time.RFC3339), err)
+		}
+		next := l.decodeAll(records, 0)
+		if len(next) > 0 && next[0].Type != Unreadable && next[0].Time.Before(at) {
+			low = next[0].Seq
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
 }
 
 // following returns the number of the first event after seq, or 0 if there is none.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -113,6 +114,91 @@ func TestLastReadsTheEnd(t *testing.T) {
 	}
 	if c.records > 2*readStep {
 		t.Errorf("%d records were read for the last 10 events", c.records)
+	}
+}
+
+// TestSince compares the events since a time with those that a reader from the start finds, in logs
+// with gaps, a pruned start, unreadable records, and events of which a daemon learned late.
+func TestSince(t *testing.T) {
+	start := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(rt *rapid.T) {
+		s := memory.New()
+		defer s.Close()
+		l := openLog(t, Config{Store: s, Epoch: func() string { return "" }})
+		n := rapid.IntRange(0, 2*readStep).Draw(rt, "events")
+		at, down := start, start
+		for i := range n {
+			e := Event{Type: AgentStarted, Message: fmt.Sprint(i)}
+			switch rapid.IntRange(0, 5).Draw(rt, "step") {
+			case 0: // no daemon ran for a while, and agents ended meanwhile
+				down = at
+				at = at.Add(time.Hour)
+			case 1:
+				at = at.Add(time.Second)
+			}
+			e.Time = at
+			if rapid.IntRange(0, 9).Draw(rt, "late") == 0 {
+				e.Time = down.Add(time.Duration(rapid.Int64Range(0, int64(at.Sub(down))).Draw(rt, "before")))
+			}
+			l.Append(e)
+			if e.Time.Equal(at) {
+				down = at
+			}
+		}
+		flush(t, l)
+		if n > 0 {
+			from := rapid.IntRange(1, n).Draw(rt, "gap")
+			remove(t, s, l, from, min(from+rapid.IntRange(0, 20).Draw(rt, "length"), n))
+			put(t, s, store.SequenceKey(l.prefix, uint64(rapid.IntRange(1, n).Draw(rt, "broken"))), "broken")
+			if pruned := rapid.IntRange(0, n).Draw(rt, "pruned"); pruned > 0 {
+				remove(t, s, l, 1, pruned)
+				put(t, s, l.prunedKey(), fmt.Sprint(pruned))
+			}
+		}
+		since := start.Add(time.Duration(rapid.Int64Range(-1, int64(at.Sub(start))+1).Draw(rt, "since")))
+		started := Filter{Types: []string{string(AgentStarted)}}
+		want := []Event{}
+		for _, e := range read(t, l, 0, started) {
+			if e.Type == AgentStarted && !e.Time.Before(since) {
+				want = append(want, e)
+			}
+		}
+		got := []Event{}
+		started.Since = since
+		for e, err := range l.Events(t.Context(), Query{Filter: started}) {
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if e.Type == AgentStarted {
+				got = append(got, e)
+			}
+		}
+		if lines(got) != lines(want) {
+			rt.Fatalf("since %v:\n%s\nwant:\n%s", since, lines(got), lines(want))
+		}
+	})
+}
+
+// What is read of a long log for its last minutes does not grow with it.
+func TestSinceReadsTheEnd(t *testing.T) {
+	c := &counting{Store: memory.New()}
+	defer c.Close()
+	l := openLog(t, Config{Store: c, Epoch: func() string { return "" }})
+	start := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	for i := range 20_000 {
+		l.Append(Event{Type: AgentStarted, Time: start.Add(time.Duration(i) * time.Second)})
+	}
+	flush(t, l)
+	c.records = 0
+	seen := 0
+	for _, err := range l.Events(t.Context(), Query{Filter: Filter{Since: start.Add(19_990 * time.Second)}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+	}
+	if seen != 10 || c.records > 2*readStep {
+		t.Errorf("%d events, %d records were read", seen, c.records)
 	}
 }
 

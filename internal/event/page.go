@@ -21,7 +21,7 @@ const pageHead = "" +
 	"```sh\n" +
 	"coppice events -n 20 -f                     # the last 20, and what follows\n" +
 	"coppice events --type 'agent.*' --path app  # those of the agents below app\n" +
-	"coppice events --type agent.crashed --json\n" +
+	"coppice events --type agent.crashed --since 12h --json\n" +
 	"```\n" +
 	"\n" +
 	"A type is written in full or as a pattern: `*` stands for any characters, `?` for one, `[ab]` for " +

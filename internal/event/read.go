@@ -125,6 +125,14 @@ func (l *Log) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
 			}
 			q.After = 0
 		}
+		if !q.Since.IsZero() {
+			before, err := l.before(ctx, q.Since)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			q.After = max(q.After, before)
+		}
 		if q.Last > 0 {
 			last, end, err := l.Last(ctx, q.Last, func(e Event) bool { return e.Seq > q.After && q.Match(e) })
 			for _, e := range last {

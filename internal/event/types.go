@@ -196,6 +196,8 @@ type Filter struct {
 	Types []string
 	// Path selects a node and all nodes below it; "" means all.
 	Path string
+	// Since selects events that have happened at this time or later; zero means all.
+	Since time.Time
 }
 
 // Query selects the events that a reader wants. The zero value selects all that are kept.
@@ -221,6 +223,9 @@ func (f Filter) Check() error {
 func (f Filter) Match(e Event) bool {
 	if e.Type == EventsCompacted || e.Type == EventsReset {
 		return true
+	}
+	if e.Time.Before(f.Since) {
+		return false
 	}
 	if below := strings.TrimSuffix(f.Path, "/"); below != "" && e.Path != below &&
 		!strings.HasPrefix(e.Path, below+"/") {

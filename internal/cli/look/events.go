@@ -18,6 +18,7 @@ import (
 func NewEvents(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
 	var q event.Query
+	var since string
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what has happened",
@@ -29,6 +30,7 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 --after notices that: it prints events.reset and then all events that are kept.`,
 		Example: `  coppice events -n 20 -f
   coppice events -f --path app/db
+  coppice events --since 12h --type agent.crashed
   coppice events --type 'agent.*' --type order.failed --json`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -38,6 +40,10 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 			}
 			if q.Last < 0 {
 				return command.Usagef("--lines: %d is negative", q.Last)
+			}
+			var err error
+			if q.Since, err = parseSince(since, time.Now()); err != nil {
+				return err
 			}
 			return r.Look(func(ctx context.Context, c *api.Client) error {
 				p, _ := s.Paint()
@@ -62,6 +68,8 @@ A log that was restored from a backup, or has lost events, begins a new epoch. W
 	r.LongFlags(cmd)
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "print new events until Ctrl-C")
 	cmd.Flags().IntVarP(&q.Last, "lines", "n", 0, "only the last `N` events")
+	cmd.Flags().StringVar(&since, "since", "",
+		"only events since a `TIME` such as 12h or 2026-01-02T15:04:05Z")
 	cmd.Flags().Uint64Var(&q.After, "after", 0, "only events with a greater `NUMBER`")
 	cmd.Flags().StringVar(&q.Epoch, "epoch", "", "the `EPOCH` of the NUMBER, as --json prints it")
 	cmd.Flags().StringArrayVar(&q.Types, "type", nil,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event"
@@ -28,6 +29,7 @@ type request struct {
 	Last   uint64   `json:"last,omitempty" default:"0" maximum:"10000" doc:"Of the events that are there, only the last so many; 0 is all."`
 	Types  []string `json:"type,omitempty" doc:"Only events of this type; a pattern such as agent.* is possible, and so are several. One that no event can have is refused."`
 	Path   string   `json:"path,omitempty" doc:"Only events of this node and those below it."`
+	Since  string   `json:"since,omitempty" doc:"Only events that have happened at this time or later: a time of RFC 3339."`
 	Follow bool     `json:"follow,omitempty" doc:"Wait for more."`
 	// LastEventID is the number of the last event that a client has received, however its first
 	// request began.
@@ -44,7 +46,11 @@ func Handle(s *api.Server, log func(context.Context, event.Query) iter.Seq2[even
 		if r.LastEventID != nil {
 			q.After, q.Last = *r.LastEventID, 0
 		}
-		if err := q.CheckTypes(); err != nil {
+		err := q.CheckTypes()
+		if r.Since != "" && err == nil {
+			q.Since, err = time.Parse(time.RFC3339, r.Since)
+		}
+		if err != nil {
 			return func(yield func(event.Event, error) bool) {
 				yield(event.Event{}, fmt.Errorf("%w: %w", api.ErrInvalid, err))
 			}
@@ -60,6 +66,9 @@ func Events(ctx context.Context, c *api.Client, q event.Query) iter.Seq2[event.E
 		r := request{
 			After: q.After, Epoch: q.Epoch, Last: uint64(max(0, q.Last)),
 			Types: q.Types, Path: q.Path, Follow: q.Follow,
+		}
+		if !q.Since.IsZero() {
+			r.Since = q.Since.Format(time.RFC3339Nano)
 		}
 		all := events.Open(ctx, c, r)
 		if q.Follow {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/apitest"
@@ -99,6 +100,34 @@ func TestLastEventID(t *testing.T) {
 	s.ServeHTTP(w, r)
 	if w.Code != http.StatusOK || got.After != 12 || got.Last != 0 || got.Path != "a" {
 		t.Errorf("%d: %+v", w.Code, got)
+	}
+}
+
+// The time of a query reaches the log as it is; one that cannot be read is refused.
+func TestSince(t *testing.T) {
+	at := time.Date(2030, 1, 2, 12, 0, 0, 1, time.UTC)
+	var got event.Query
+	s := api.NewServer(nil, nil)
+	Handle(s, func(_ context.Context, q event.Query) iter.Seq2[event.Event, error] {
+		got = q
+		return func(func(event.Event, error) bool) {}
+	})
+	for query, want := range map[string]int{
+		"since=" + at.Format(time.RFC3339Nano): http.StatusOK, "since=yesterday": http.StatusBadRequest,
+	} {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/events?"+query, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, %s", query, w.Code, w.Body)
+		}
+	}
+	if !got.Since.Equal(at) {
+		t.Errorf("%v", got.Since)
+	}
+	c := serve(t, func(q event.Query, _ func(event.Event, error) bool) { got = q })
+	numbers(t, Events(t.Context(), c, event.Query{Filter: event.Filter{Since: at.Add(time.Hour)}}))
+	if !got.Since.Equal(at.Add(time.Hour)) {
+		t.Errorf("%v", got.Since)
 	}
 }
 
