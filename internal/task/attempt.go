@@ -71,6 +71,7 @@ func (s *Step) recordAttempt(r *Record, o outcome.Outcome, reporter string) {
 		Outcome: o.Report(), ReportedBy: reporter,
 	}
 	s.attempt, s.attemptAt = &a, r.ID
+	r.LastAttemptAt = a.EndedAt
 	value, _ := json.Marshal(a) // cannot fail for these types
 	s.Writes = append(s.Writes, Write{Part: AttemptPart, ID: r.ID, N: a.Number, Value: value})
 	if r.OldestAttempt == 0 {

@@ -1,14 +1,22 @@
 package task
 
 import (
+	"fmt"
 	"iter"
 	"slices"
+	"time"
 )
 
-func (f Filter) check() error {
+// check returns an ErrInvalid for a filter that selects nothing by mistake, and prepares it for match.
+func (f *Filter) check() (err error) {
 	for _, status := range f.Statuses {
 		if err := checkOneOf("status", Status(status), Statuses()...); err != nil {
 			return err
+		}
+	}
+	if f.EndedSince != "" {
+		if f.endedSince, err = time.Parse(time.RFC3339, f.EndedSince); err != nil {
+			return fmt.Errorf("%w: ended_since: %w", ErrInvalid, err)
 		}
 	}
 	return nil
@@ -26,6 +34,7 @@ func (f Filter) match(x *Index, e *entry) bool {
 		f.Pool != "" && t.Pool != f.Pool,
 		f.Assignee != "" && t.Assignee != f.Assignee && (t.Claim == nil || t.Claim.By != f.Assignee),
 		f.Type != "" && t.Type != f.Type,
+		f.EndedSince != "" && t.LastAttemptAt.Before(f.endedSince) && t.ClosedAt.Before(f.endedSince),
 		f.Parent != "" && t.Parent != f.Parent:
 		return false
 	}
@@ -41,7 +50,7 @@ const statusReady Status = "ready"
 func (f Filter) countedStatuses() []Status {
 	stored := []Status{Open, InProgress, Blocked, Deferred, Parked}
 	switch {
-	case f.Assignee != "" || f.Type != "" || f.Parent != "" || len(f.Labels) > 0:
+	case f.Assignee != "" || f.Type != "" || f.Parent != "" || f.EndedSince != "" || len(f.Labels) > 0:
 		return nil
 	case f.Ready || f.Active:
 		if len(f.Statuses) > 0 || f.All || f.Ready && f.Active {

@@ -55,7 +55,7 @@ func (r *Record) keepLocal(before *Record) {
 		r.Origin, r.Ephemeral = before.Origin, before.Ephemeral
 	}
 	r.MaxClaims = cmp.Or(r.MaxClaims, before.MaxClaims)
-	r.OldestAttempt, r.Retries = before.OldestAttempt, before.Retries
+	r.OldestAttempt, r.Retries, r.LastAttemptAt = before.OldestAttempt, before.Retries, before.LastAttemptAt
 	r.IfDependencyFails = before.IfDependencyFails
 	r.Decomposed, r.StoppedBy = before.Decomposed, before.StoppedBy
 	if r.Status == before.Status {

@@ -132,6 +132,9 @@ type Filter struct {
 	Ready    bool     `json:"ready,omitempty" doc:"Only tasks that can be claimed now."`
 	Active   bool     `json:"active,omitempty" doc:"Only tasks that can be claimed now, and tasks that are claimed."`
 	All      bool     `json:"all,omitempty" doc:"Also closed tasks."`
+	// EndedSince selects tasks that were tried or closed lately.
+	EndedSince string `json:"ended_since,omitempty" doc:"Only tasks that were closed, or of which an attempt has ended, at this time or later: a time of RFC 3339."`
+	endedSince time.Time
 }
 
 // ListRequest selects a page of tasks.
@@ -150,7 +153,8 @@ type Counted struct {
 
 // ShowRequest names a task.
 type ShowRequest struct {
-	ID string `json:"id" doc:"Id of the task, such as web-x4k; the prefix may be left out."`
+	ID    string `json:"id" doc:"Id of the task, such as web-x4k; the prefix may be left out."`
+	Brief bool   `json:"brief,omitempty" doc:"Leave its text and its comments out."`
 }
 
 // AddRequest asks to create a task.

@@ -134,16 +134,18 @@ type Task struct {
 	// FailedClaims counts claims that ended with a failure of their agent, since a person last
 	// opened the task. MaxClaims is the number at which the task is parked; 0 means the
 	// configured number.
-	FailedClaims int       `json:"failed_claims,omitempty" minimum:"0" doc:"Number of claims that ended with a failure of the agent, since a person last opened the task."`
-	MaxClaims    int       `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked. Default: the configured number."`
-	Comments     int       `json:"comments,omitempty" minimum:"0" doc:"Number of comments."`
-	CreatedAt    time.Time `json:"created_at" doc:"When it was created."`
-	CreatedBy    string    `json:"created_by,omitempty" doc:"The agent or person."`
-	UpdatedAt    time.Time `json:"updated_at" doc:"When it was last changed."`
-	ClosedAt     time.Time `json:"closed_at,omitzero" doc:"When it was closed."`
-	ClosedBy     string    `json:"closed_by,omitempty" doc:"The agent or person."`
-	Outcome      Outcome   `json:"outcome,omitempty" enum:"completed,cancelled" doc:"How it was closed. Earlier versions knew failed, too."`
-	Reason       string    `json:"reason,omitempty" doc:"Reason of the last close, release or reopen."`
+	FailedClaims int `json:"failed_claims,omitempty" minimum:"0" doc:"Number of claims that ended with a failure of the agent, since a person last opened the task."`
+	MaxClaims    int `json:"max_claims,omitempty" minimum:"0" maximum:"1000" doc:"Number of failed claims after which it is parked. Default: the configured number."`
+	// LastAttemptAt is zero for tasks that only earlier versions have tried.
+	LastAttemptAt time.Time `json:"last_attempt_at,omitzero" doc:"When the last attempt has ended."`
+	Comments      int       `json:"comments,omitempty" minimum:"0" doc:"Number of comments."`
+	CreatedAt     time.Time `json:"created_at" doc:"When it was created."`
+	CreatedBy     string    `json:"created_by,omitempty" doc:"The agent or person."`
+	UpdatedAt     time.Time `json:"updated_at" doc:"When it was last changed."`
+	ClosedAt      time.Time `json:"closed_at,omitzero" doc:"When it was closed."`
+	ClosedBy      string    `json:"closed_by,omitempty" doc:"The agent or person."`
+	Outcome       Outcome   `json:"outcome,omitempty" enum:"completed,cancelled" doc:"How it was closed. Earlier versions knew failed, too."`
+	Reason        string    `json:"reason,omitempty" doc:"Reason of the last close, release or reopen."`
 
 	// These fields are derived from other tasks and the time, and not stored.
 	Ready    bool     `json:"ready" doc:"It can be claimed now."`

@@ -106,7 +106,7 @@ func TestExportImport(t *testing.T) {
 					d.Task.Reason = ""
 				}
 				d.Task.Claim, d.Task.Claims, d.Task.Retries, d.Task.ClosedBy = nil, 0, 0, ""
-				d.Attempts = nil
+				d.Attempts, d.Task.LastAttemptAt = nil, time.Time{}
 			}
 			if !reflect.DeepEqual(want, got) {
 				t.Fatalf("%s was\n%s\nand is\n%s", id, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))

@@ -58,22 +58,12 @@ func (q *Queue) Find(ctx context.Context, id string) (task.Task, error) {
 }
 
 // Get returns a task with its text, comments, attempts and children.
-func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
-	const children = 200
-	r, err := read(ctx, q, func(s *task.State) (*task.Record, error) {
-		r, err := s.Find(id)
-		if err == nil {
-			d.Task, d.Children = s.Show(r), s.Children(r, children)
-		}
-		return r, err
-	})
+func (q *Queue) Get(ctx context.Context, id string) (task.Detail, error) {
+	d, r, err := q.brief(ctx, id)
 	if err != nil {
 		return task.Detail{}, err
 	}
 	if d.Text, err = q.records.text(ctx, r); err != nil {
-		return task.Detail{}, err
-	}
-	if d.Attempts, err = q.records.attempts(ctx, r.ID); err != nil {
 		return task.Detail{}, err
 	}
 	all, err := q.records.comments(ctx, r.ID)
@@ -81,4 +71,25 @@ func (q *Queue) Get(ctx context.Context, id string) (d task.Detail, err error) {
 		d.Comments = append(d.Comments, c.Comment)
 	}
 	return d, err
+}
+
+// Brief is Get without the text and the comments, which may be large.
+func (q *Queue) Brief(ctx context.Context, id string) (task.Detail, error) {
+	d, _, err := q.brief(ctx, id)
+	return d, err
+}
+
+func (q *Queue) brief(ctx context.Context, id string) (d task.Detail, r *task.Record, err error) {
+	const children = 200
+	r, err = read(ctx, q, func(s *task.State) (*task.Record, error) {
+		r, err := s.Find(id)
+		if err == nil {
+			d.Task, d.Children = s.Show(r), s.Children(r, children)
+		}
+		return r, err
+	})
+	if err == nil {
+		d.Attempts, err = q.records.attempts(ctx, r.ID)
+	}
+	return d, r, err
 }

@@ -22,7 +22,6 @@ import (
 // Register adds the handlers of all task routes to a server.
 func (s *Service) Register(server *api.Server) {
 	s.RegisterReadOnly(server)
-	handle(server, task.Count, s.count)
 	handle(server, task.Todo, s.todo)
 	handle(server, task.Add, func(ctx context.Context, who token.Caller, req task.AddRequest) (task.Task, error) {
 		return s.submit(ctx, who, author(ctx, who, req.By), req.Task)
@@ -39,6 +38,7 @@ func (s *Service) Register(server *api.Server) {
 // RegisterReadOnly adds the handlers that work without a daemon.
 func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.List, s.list)
+	handle(server, task.Count, s.count)
 	handle(server, task.Show, s.show)
 	handle(server, task.Export, s.export)
 	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) ([]task.Pool, error) {

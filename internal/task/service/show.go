@@ -10,7 +10,11 @@ import (
 
 // show returns a task with its attempts, and what these have used.
 func (s *Service) show(ctx context.Context, _ token.Caller, req task.ShowRequest) (task.Detail, error) {
-	d, err := s.queue.Get(ctx, req.ID)
+	get := s.queue.Get
+	if req.Brief {
+		get = s.queue.Brief
+	}
+	d, err := get(ctx, req.ID)
 	d.Comments, d.Attempts, d.Children = orEmpty(d.Comments), orEmpty(d.Attempts), orEmpty(d.Children)
 	if err != nil || len(d.Attempts) == 0 {
 		return d, err
