@@ -17,25 +17,29 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
+	"github.com/coppice-dev/coppice/internal/task/transfer/backlog"
 )
 
 func newImport(s *command.Streams, w worker) *cobra.Command {
 	var check, skipBad bool
 	cmd := &cobra.Command{
 		Use:   "import [FILE]",
-		Short: "Import tasks from a file of beads",
+		Short: "Import tasks from beads or a backlog.yaml",
 		Long: `Import tasks from a file of beads: one JSON object a line, as in .beads/issues.jsonl
 and from coppice task export. Without FILE, or with -, it reads standard input. Ids are kept.
 An existing task is replaced only by a newer bead, so importing a file again changes nothing.
+A FILE that ends in .yaml or .yml is a backlog of GLITCHLAB, or one task of it.
 
 The whole file is checked first: if a line is wrong, or dependencies form a cycle, all errors
 are listed and nothing is imported. --skip-bad skips wrong lines. Dependencies are written
 before the tasks that need them: an interrupted import leaves no task that could be claimed too
 early. Import the file again to complete it.`,
 		Example: "  coppice task import .beads/issues.jsonl --check\n" +
-			"  coppice task import .beads/issues.jsonl",
-		Args:              command.AtMostOne("file"),
-		ValidArgsFunction: cobra.FixedCompletions([]string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt),
+			"  coppice task import .beads/issues.jsonl\n" +
+			"  coppice task import .glitchlab/tasks/backlog.yaml",
+		Args: command.AtMostOne("file"),
+		ValidArgsFunction: cobra.FixedCompletions([]string{"jsonl", "yaml", "yml"},
+			cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, size, done, err := wholeFile(s, args)
 			if err != nil {
@@ -55,7 +59,16 @@ early. Import the file again to complete it.`,
 			if len(args) > 0 && args[0] != "-" {
 				name = args[0]
 			}
-			plan, err := transfer.ReadPlan(name, file, size, skip)
+			var plan *transfer.Plan
+			switch filepath.Ext(name) {
+			case ".yaml", ".yml":
+				if skipBad {
+					return command.Usagef("--skip-bad is for beads, not for %s", name)
+				}
+				plan, err = backlog.ReadPlan(name, file, size)
+			default:
+				plan, err = transfer.ReadPlan(name, file, size, skip)
+			}
 			if err != nil {
 				return command.Usagef("nothing was imported:\n%s", terminal.PlainText(err.Error()))
 			}
