@@ -44,9 +44,9 @@ func CheckPlan(files []string, steps []Step, r Rules) []Finding {
 		for name := range own {
 			all[name] = true
 		}
-		if len(own) > stepFiles {
+		if len(own) > StepFiles {
 			k.refuse(RuleFiles, "", fmt.Sprintf("the step %s names %d files", quoteName(s.Name), len(own)),
-				fmt.Sprintf("at most %d files in a step", stepFiles))
+				fmt.Sprintf("at most %d files in a step", StepFiles))
 		}
 	}
 	if len(all) == 0 && len(k.findings) == 0 {

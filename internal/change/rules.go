@@ -25,7 +25,7 @@ func Kinds() []Kind { return []Kind{Maintenance, Evolution} }
 const (
 	maintenanceFiles = 2   // files of a change
 	maintenanceLines = 150 // lines added and deleted
-	stepFiles        = 2   // files of one step of a plan, in each kind
+	StepFiles        = 2   // files of one step of a plan, in each kind
 
 	truncatedLines = 100      // a file of so many lines, or
 	truncatedBytes = 10 << 10 // so many bytes, must keep
