@@ -172,6 +172,12 @@ restart_window = "1h"
 					into.pool = new(pool)
 					poolTable().Read(r, v, into.pool)
 				}},
+			{Name: "pipeline", Type: "table", Doc: "makes the agent a worker of a pipeline for tasks, see " +
+				"`[agent.pipeline]`", Also: []string{"workflow", "stages"},
+				Read: func(r *toml.Reader, v *toml.Value, into *agent) {
+					into.pipeline = newPipeline(v)
+					pipelineTable().Read(r, v, into.pipeline)
+				}},
 			hookKey("", "on_waking", "what to run before each incarnation, when its beliefs are available; if it "+
 				"fails, so does the start. See `[agent.on_waking]`",
 				func(a *agent) *spec.Hook { return &a.Hooks.Waking }, "pre_start",

@@ -85,7 +85,7 @@ func formatOf(path string) format {
 func FindAidefile(dir string) (string, error) { return fileset.Nearest(dir, aidefile.FileName) }
 
 // declarations returns the declarations of the file and their tables, in the order of the file.
-func (f *file) declarations(dir string) (decls []spec.Decl, places []*toml.Value) {
+func (f *file) declarations(r *toml.Reader, dir string) (decls []spec.Decl, places []*toml.Value) {
 	type placed struct {
 		spec.Decl
 		table *toml.Value
@@ -108,6 +108,7 @@ func (f *file) declarations(dir string) (decls []spec.Decl, places []*toml.Value
 		}
 		a.resolve(dir)
 		a.Pool = a.pool.declared()
+		a.declarePipeline(r)
 		all = append(all, placed{spec.Decl{Agent: &a.Agent}, a.table})
 	}
 	slices.SortStableFunc(all, func(a, b placed) int { return a.table.Compare(b.table) })

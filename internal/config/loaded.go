@@ -97,7 +97,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	// A city may have packs for rigs that do not exist yet.
 	f.root.AllowEmpty = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
-	decls, places := f.declarations(dir)
+	decls, places := f.declarations(r, dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if onDisk {
 		problems = append(problems, checkFiles(decls)...)

@@ -15,7 +15,8 @@ func sections() []toml.Section {
 		aideTable().Section(), persistenceTable().Section(), allLogsTable().Section(), supervisorTable().Section(),
 		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
-		hookTable("on_waking").Section(), poolTable().Section(), ordersTable().Section(), orderTable().Section(),
+		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
+		stageTable().Section(), ruleTable().Section(), ordersTable().Section(), orderTable().Section(),
 		taskTable().Section(), quotaTable().Section(), budgetTable().Section(), otlpTable().Section(),
 		patchesSection(),
 	}
@@ -77,6 +78,20 @@ func ownSchema(b *toml.SchemaBuilder, path string, r toml.Row, patch bool) toml.
 		command := toml.TextOrWords()
 		command["anyOf"] = append(command["anyOf"].([]toml.Schema), b.Table("agent.on_waking", r.Doc, patch))
 		return command
+	case r.Type == stageType || r.Type == offType: // one table documents all stages
+		stage := toml.TextOrWords()
+		all := append(stage["anyOf"].([]toml.Schema), b.Table("agent.pipeline.test", r.Doc, patch))
+		if r.Type == offType {
+			all = append(all, toml.Schema{"const": false})
+		}
+		stage["anyOf"] = all
+		return stage
+	case r.Type == rulesType:
+		return toml.Schema{"type": "array", "items": b.Table("agent.pipeline.modes", "", patch)}
+	case path == "agent.pipeline.test" && r.Name == "skip_if":
+		return b.Table("agent.pipeline.modes", r.Doc, patch)
+	case r.Type == "array of integers":
+		return toml.Schema{"type": "array", "items": toml.Schema{"type": "integer", "minimum": 0, "maximum": 4}}
 	case path == "orders" && r.Name == "overrides":
 		t := b.Table("order", "", true)
 		t["required"] = []string{"name"}

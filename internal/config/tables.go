@@ -42,10 +42,11 @@ type group struct {
 // agent is an [[agent]] while it is read.
 type agent struct {
 	spec.Agent
-	limit   setting.Limit
-	backoff *toml.Value // the value in the file, or nil
-	pool    *pool
-	table   *toml.Value
+	limit    setting.Limit
+	backoff  *toml.Value // the value in the file, or nil
+	pool     *pool
+	pipeline *pipelineForm
+	table    *toml.Value
 
 	noTerminal *toml.Value // terminal = false
 	aidefile   *toml.Value // the path of its Aidefile

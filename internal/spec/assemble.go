@@ -221,7 +221,7 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 		case d.Agent != nil && d.Agent.Significant:
 			a.checker(i).checkSignificant(d.Agent.Restart, n.AutoShutdown)
 		}
-		a.checkAideParent(i, n)
+		a.checkParent(i, n)
 	}
 	if n.Strategy == supervisor.SimpleOneForOne {
 		a.problem(decl, []string{"strategy"}, "list each agent",
@@ -230,15 +230,24 @@ func (a *assembly) checkChildren(decl int, n *Node) {
 	}
 }
 
-// checkAideParent checks the supervisor of an agent with an Aidefile. The end of a run must
-// not restart other agents.
-func (a *assembly) checkAideParent(i int, n *Node) {
-	if g := a.decls[i].Agent; g != nil && g.Aide != nil &&
-		(n.Strategy == supervisor.OneForAll || n.Strategy == supervisor.RestForOne) {
-		a.problem(i, []string{"aidefile"}, "put it below another supervisor",
-			"an agent of an %s in a supervisor with the strategy %v, expected one_for_one: each run of it "+
-				"would restart the others", aidefile.FileName, n.Strategy)
+// checkParent checks the supervisor of an agent that works in runs. The end of a run must not restart
+// other agents.
+func (a *assembly) checkParent(i int, n *Node) {
+	g := a.decls[i].Agent
+	if g == nil || n.Strategy != supervisor.OneForAll && n.Strategy != supervisor.RestForOne {
+		return
 	}
+	var field, what string
+	switch {
+	case g.Aide != nil:
+		field, what = "aidefile", "an agent of an "+aidefile.FileName
+	case g.Pipeline != nil:
+		field, what = "pipeline", "an agent with a pipeline"
+	default:
+		return
+	}
+	a.problem(i, []string{field}, "put it below another supervisor", "%s in a supervisor with the strategy %v, "+
+		"expected one_for_one: each run of it would restart the others", what, n.Strategy)
 }
 
 // childrenOf returns the indices of the children of a declaration, in start order.

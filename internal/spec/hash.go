@@ -42,7 +42,9 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	add := func(field string, values ...string) {
 		h.Fields = append(h.Fields, FieldHash{field, digest(values)[:16]})
 	}
-	add("command", a.Command...)
+	if a.Pipeline == nil { // whose workers ask for their settings before each attempt
+		add("command", a.Command...)
+	}
 	add("dir", a.Dir)
 	add("stdin", a.Stdin)
 	add("runtime", a.Runtime.String())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -162,6 +163,8 @@ type Agent struct {
 	// Aide makes it an agent with an Aidefile, which runs when its triggers fire. It has no
 	// Command. Restart, Backoff and Limit come from the policy of the Aidefile.
 	Aide *aidefile.Agent
+	// Pipeline makes it a worker of a pipeline, whose stages call Command; nil if it is none.
+	Pipeline *pipeline.Settings
 	// Pool makes it a pool. In a tree it is nil except in Node.Template.
 	Pool *Pool
 	// Instance identifies the pool of an instance; zero for other agents.
@@ -199,7 +202,7 @@ func (a *Agent) CallCommand() []string {
 
 // ReportsCalls reports whether the agent follows the calls of command lines that it makes itself, and reports them in a
 // file: see package agentcli/callfile.
-func (a *Agent) ReportsCalls() bool { return a.Aide != nil }
+func (a *Agent) ReportsCalls() bool { return a.Aide != nil || a.Pipeline != nil }
 
 // Nudge is the way to remind an agent of a missing heartbeat or of pending work. At most one
 // field is set; with none, the agent is not reminded.

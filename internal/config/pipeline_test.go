@@ -1,0 +1,89 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/pipeline"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+func TestPipeline(t *testing.T) {
+	tree, err := Parse("/home/shop/coppice.toml", []byte(`
+[[agent]]
+name = "fixer"
+command = "claude -p"
+read_write_paths = ["cache"]
+
+[agent.pipeline]
+repository = "src"
+branch = "main"
+protected = [".github"]
+set_up = ["npm", "ci"]
+plan = { command = "codex exec", tokens = "100k", skip_if = { labels = ["trivial"] } }
+test = { command = "make test", timeout = "10m", retries = 0 }
+security = false
+
+[[agent.pipeline.modes]]
+mode = "evolution"
+priorities = [0, 1]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := tree.Root.Children[0].Agent
+	none := pipeline.Stage{Timeout: pipeline.DefaultTimeout, Retries: pipeline.DefaultRetries}
+	with := func(command ...string) pipeline.Stage {
+		s := none
+		s.Command = command
+		return s
+	}
+	plan, test := with("codex", "exec"), with("make", "test")
+	plan.Tokens, plan.SkipIf = 100_000, &pipeline.Rule{Labels: []string{"trivial"}}
+	test.Timeout, test.Retries = 10*time.Minute, 0
+	want := &pipeline.Settings{
+		Repository: "/home/shop/src", Branch: "main", Mode: "maintenance",
+		Modes:     []pipeline.Rule{{Mode: "evolution", Priorities: []int{0, 1}}},
+		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, FixAttempts: pipeline.DefaultFixAttempts,
+		Confined: true, Writable: []string{"/home/shop/cache"},
+		Stages: []pipeline.Stage{plan, with("claude", "-p"), test, none, none, none},
+	}
+	unexported := cmpopts.IgnoreUnexported(pipeline.Settings{}, pipeline.Stage{}, pipeline.Rule{})
+	if d := cmp.Diff(want, a.Pipeline, unexported); d != "" {
+		t.Errorf("%s", d)
+	}
+	// The limits are those of its stages. It ends after each attempt, which is no failure.
+	if a.ReadWritePaths != nil || a.Limit.Count != supervisor.CountFailures || !a.Notify ||
+		a.CommandLine() != agentcli.Claude {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestPipelineErrors(t *testing.T) {
+	const base = "[[agent]]\nname = \"a\"\ncommand = \"x\"\n"
+	for text, want := range map[string]string{
+		"[agent.pipeline]\n":                                                                   "[agent.pipeline] without test, expected a command or false",
+		"[agent.pipeline]\ntest = true\n":                                                      "test is a boolean",
+		"[agent.pipeline]\ntest = \"t\"\nimplement = false\n":                                  "implement is a boolean",
+		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",
+		"[agent.pipeline]\ntest = \"t\"\nmode = \"wild\"\n":                                    "mode is \"wild\"",
+		"[agent.pipeline]\ntest = \"t\"\nrelease = { command = \"r\", skip_if = {} }":          "skip_if of release, which is never skipped",
+		"[agent.pipeline]\ntest = \"t\"\n[[agent.pipeline.modes]]\nlabels = [\"x\"]":           "a rule without mode",
+		"[agent.pipeline]\ntest = \"t\"\nmodes = [{ mode = \"evolution\", priorities = [9] }]": "expected a priority from 0 to 4",
+		"terminal = true\n[agent.pipeline]\ntest = \"t\"\n":                                    "terminal with [agent.pipeline]",
+	} {
+		_, err := Parse("/p/coppice.toml", []byte(base+text))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "coppice.toml:") {
+			t.Errorf("%s: %v, expected %q", text, err, want)
+		}
+	}
+	text := "[supervision]\nstrategy = \"one_for_all\"\n" + base + "[agent.pipeline]\ntest = \"t\"\n"
+	if _, err := Parse("/p/coppice.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), "an agent with a pipeline in a supervisor") {
+		t.Errorf("%v", err)
+	}
+}
