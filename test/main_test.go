@@ -25,6 +25,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli"
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
+	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -60,6 +61,8 @@ func TestMain(m *testing.M) {
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:
 			os.Exit(runner.Main(os.Args[2:]))
+		case worker.Arg:
+			os.Exit(worker.Main(os.Args[2:]))
 		}
 	}
 	testscript.Main(checkedMain{m}, map[string]func(){

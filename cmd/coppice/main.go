@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/cli"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
+	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
@@ -24,6 +25,8 @@ func main() {
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:
 			os.Exit(runner.Main(os.Args[2:]))
+		case worker.Arg:
+			os.Exit(worker.Main(os.Args[2:]))
 		}
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

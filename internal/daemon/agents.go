@@ -46,6 +46,9 @@ func (c *Controller) listeners() []agent.Listener {
 			},
 			End: func(who token.Caller, _ agent.Exit) { c.budgets.Ended(who.Path, who.Incarnation) },
 		},
+		{ // pipelines
+			Launch: c.workers.Launch,
+		},
 		{ // calls
 			Launch: c.calls.Launch,
 			Run:    func(who token.Caller, p *agent.Process, a *spec.Agent) { c.calls.Follow(who, p, a) },
@@ -109,6 +112,9 @@ func (c *Controller) prepare(a *spec.Agent, l *runtime.Launch) {
 	if a.Aide != nil {
 		argv, secrets := c.triggers.Launch(l.Path, a.Aide)
 		l.Argv, l.Env = argv, append(l.Env, secrets...)
+	}
+	if a.Pipeline != nil {
+		l.Argv = c.workers.Argv(l.Path)
 	}
 }
 

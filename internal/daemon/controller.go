@@ -30,6 +30,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/pipeline/workers"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
@@ -117,6 +118,7 @@ type Controller struct {
 	questions  *question.Service
 	lasting    lastingQuestions
 	triggers   *trigger.Manager
+	workers    *workers.Workers
 	quotas     *quota.Manager
 	calls      *calls.Manager
 	costs      *cost.Ledger
@@ -188,6 +190,9 @@ func newController(o Options) (*Controller, error) {
 	c.budgets = newBudgets(c)
 	c.calls = newCalls(c)
 	c.triggers = newTriggers(c)
+	c.workers = &workers.Workers{
+		Logger: o.Logger, Dir: c.triggers.DirOf, Agent: func(path string) *spec.Agent { return c.fleet().Agents[path] },
+	}
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)
 	c.pools = newPools(c)

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -76,6 +77,8 @@ func (q quotaAgents) overBudget(e agent.End) (exit supervisor.Exit, ok bool) {
 func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	path := e.Who.Path
 	switch {
+	case e.Agent.Pipeline != nil:
+		return q.workerExit(e)
 	case e.Agent.ReportsCalls():
 		return q.runExit(e)
 	case e.Agent.CommandLine() == agentcli.Plain:
@@ -125,6 +128,24 @@ func (q quotaAgents) runExit(e agent.End) supervisor.Exit {
 	return e.Exit
 }
 
+// workerExit returns the exit of a worker of a pipeline. Its calls count for its attempt; one that waited for a task
+// has none.
+func (q quotaAgents) workerExit(e agent.End) supervisor.Exit {
+	all := q.c.workers.Calls(e.Who.Path)
+	if !all.Began.IsZero() {
+		q.c.costs.Ended(e.Who.Path, e.Who.Incarnation, e.Life, all.Began, e.At, all.Calls...)
+	}
+	if exit, ok := q.overBudget(e); ok {
+		return exit
+	}
+	process, failed := errors.AsType[*proc.ExitError](e.Exit.Err)
+	if n := len(all.Calls); n > 0 && !e.Asked && failed && process.Code == worker.ExitAccount {
+		return q.c.quotas.After(e.Who.Path, e.Exit, &all.Calls[n-1])
+	}
+	q.c.quotas.Gone(e.Who.Path)
+	return e.Exit
+}
+
 // ask is quota.Options.AskAccount.
 func (q quotaAgents) ask(ctx context.Context, path, account string, argv []string) (limits.Answer, error) {
 	a := q.c.fleet().Agents[path]
@@ -159,7 +180,12 @@ func (c *Controller) environ(path string, env []string) ([]string, error) {
 }
 
 // reported returns what is known of the last run of an agent that reports its calls itself.
-func (c *Controller) reported(path string) callfile.Records { return c.triggers.Calls(path) }
+func (c *Controller) reported(path string) callfile.Records {
+	if a := c.fleet().Agents[path]; a != nil && a.Pipeline != nil {
+		return c.workers.Calls(path)
+	}
+	return c.triggers.Calls(path)
+}
 
 // newCalls returns what follows the calls of the agents of a controller.
 func newCalls(c *Controller) *calls.Manager {

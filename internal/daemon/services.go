@@ -133,6 +133,7 @@ func (c *Controller) server() *api.Server {
 	c.work.Register(s)
 	c.questions.Register(s)
 	c.triggers.Register(s)
+	c.workers.Register(s)
 	c.quotas.Register(s)
 	c.budgets.Register(s)
 	c.costs.Register(s)

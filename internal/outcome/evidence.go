@@ -90,7 +90,8 @@ func (e *Evidence) check(to *Error) {
 		}
 	})
 	if !validBranch(e.Branch) {
-		to.addWrong("evidence.branch is %.80q, expected the name of a git branch, of at most %d bytes", e.Branch, maxName)
+		to.addWrong("evidence.branch is %.80q, expected the name of a git branch, of at most %d bytes",
+			e.Branch, maxName)
 	}
 	for _, f := range []struct{ name, hash string }{{"commit", e.Commit}, {"base", e.Base}} {
 		if f.hash != "" && !validHash(f.hash) {
@@ -106,7 +107,8 @@ func (e *Evidence) check(to *Error) {
 		}
 	}
 	if e.PullRequest != "" && !validURL(e.PullRequest) {
-		to.addWrong("evidence.pull_request is %.80q, expected an http or https URL without a password, of at most %d bytes",
+		to.addWrong("evidence.pull_request is %.80q, expected an http or https URL without a password, of at most "+
+			"%d bytes",
 			e.PullRequest, maxURL)
 	}
 	if len(e.Checks) > MaxChecks {

@@ -47,11 +47,15 @@ func (m *Manager) writeRequest(path string, a *agent) error {
 	return runner.RemoveRecords(file) // they are of the run before
 }
 
-// requestFile returns the file of an agent's request, in a directory of its own.
+// requestFile returns the file of an agent's request.
 func (m *Manager) requestFile(path string) string {
+	return filepath.Join(m.DirOf(path), runner.RequestName)
+}
+
+// DirOf returns the directory of the files of an agent's runs.
+func (m *Manager) DirOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(m.Dir, fmt.Sprintf("%.40s-%s", readableName(path), hex.EncodeToString(sum[:6])),
-		runner.RequestName)
+	return filepath.Join(m.Dir, fmt.Sprintf("%.40s-%s", readableName(path), hex.EncodeToString(sum[:6])))
 }
 
 // RemoveFiles removes the files of the runs of an agent.

@@ -83,7 +83,30 @@ func (s *Sandbox) agent(path string, a *spec.Agent) error {
 	if a.Aide != nil {
 		return s.aidefile(path, a)
 	}
+	if a.Pipeline != nil {
+		if err := s.pipeline(path, a); err != nil {
+			return err
+		}
+	}
 	return s.command(path, &a.Command)
+}
+
+// pipeline changes the commands of the stages of a pipeline. The fakes keep their sessions in the directory of the
+// sandbox.
+func (s *Sandbox) pipeline(path string, a *spec.Agent) error {
+	own := *a.Pipeline
+	own.Stages = slices.Clone(own.Stages)
+	own.Writable = append(slices.Clip(own.Writable), s.Dir)
+	for i := range own.Stages {
+		if len(own.Stages[i].Command) == 0 {
+			continue
+		}
+		if err := s.command(path, &own.Stages[i].Command); err != nil {
+			return err
+		}
+	}
+	a.Pipeline = &own
+	return nil
 }
 
 // aidefile changes an agent with an Aidefile. Runs of a fake must not close real issues.

@@ -1,0 +1,29 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/git"
+)
+
+// git runs git in the repository, without programs that its configuration names, and returns its output.
+func (a *run) git(ctx context.Context, args ...string) (string, error) {
+	return git.Command{Args: append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, args...),
+		Dir: a.settings.Repository, Env: git.Environ()}.Output(ctx)
+}
+
+// current returns the branch that is checked out in the repository.
+func (a *run) current(ctx context.Context) (string, error) {
+	out, err := a.git(ctx, "symbolic-ref", "--short", "HEAD")
+	if err != nil {
+		return "", fmt.Errorf("no branch is checked out there; name one as branch of [agent.pipeline]: %w", err)
+	}
+	return strings.TrimSuffix(out, "\n"), nil
+}
+
+// diff returns the change from a commit to a tree.
+func (a *run) diff(ctx context.Context, base, tree string) (string, error) {
+	return a.git(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", base, tree)
+}

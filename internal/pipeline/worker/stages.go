@@ -1,0 +1,359 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/answer"
+	"github.com/coppice-dev/coppice/internal/change"
+	"github.com/coppice-dev/coppice/internal/change/integrity"
+	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/pipeline"
+	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
+)
+
+// through takes the task through the stages, in the worktree of the attempt. The first stage that fails ends it.
+func (a *run) through(ctx context.Context) (*released, error) {
+	plan, err := a.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := a.implement(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.test(ctx, &done)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := a.review(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.release(ctx, c, done, warnings)
+	if err != nil {
+		return nil, err
+	}
+	a.archive(ctx, r)
+	return r, nil
+}
+
+// begin begins a stage, and reports whether it is skipped.
+func (a *run) begin(n pipeline.Name) (pipeline.Stage, bool) {
+	a.stage = n
+	s := a.settings.Of(n)
+	a.tell(fmt.Sprintf("%s: %s (attempt %d)", n, a.facts.Task.Task.ID, a.facts.Number))
+	if len(s.Command) == 0 {
+		return s, false
+	}
+	if why, skipped := a.skips(s); skipped {
+		a.note(fmt.Sprintf("%s was skipped", n))
+		a.say("%s is skipped: %s", n, why)
+		return s, false
+	}
+	a.say("%s begins", n)
+	return s, true
+}
+
+// skips reports whether a stage is skipped for the task, and why.
+func (a *run) skips(s pipeline.Stage) (why string, skipped bool) {
+	if s.SkipIf == nil || s.SkipIf.Mode != "" && s.SkipIf.Mode != string(a.facts.Rules.Kind) {
+		return "", false
+	}
+	rules, err := kindRules([]pipeline.Rule{*s.SkipIf})
+	if err != nil {
+		return "", false
+	}
+	const skip change.Kind = "skip"
+	rules[0].Kind = skip
+	kind, why := change.Choose(rules, "", a.taskFacts())
+	return why, kind == skip
+}
+
+// plan asks for a plan, and checks it. Without the stage there is one step: the task.
+func (a *run) plan(ctx context.Context) (attempt.Answer, error) {
+	s, ok := a.begin(pipeline.Plan)
+	if !ok {
+		return attempt.Answer{}, nil
+	}
+	text, err := a.ask(ctx, pipeline.Plan, s, attempt.PlanPrompt(a.facts))
+	if err != nil {
+		return attempt.Answer{}, err
+	}
+	plan, err := attempt.Read[attempt.Answer](text)
+	if err != nil {
+		return plan, attempt.Retry(pipeline.Plan, outcome.SchemaMismatch, "%v", err)
+	}
+	a.learnt = a.learnt.With(plan.Report)
+	if end := attempt.Learned(pipeline.Plan, plan.Report, a.facts.Rules.MaxFiles); end != nil {
+		return plan, end
+	}
+	if len(plan.Subtasks) > 0 && a.facts.MayDivide {
+		return plan, attempt.Divided(plan)
+	}
+	var steps []change.Step
+	for _, s := range plan.Steps {
+		steps = append(steps, change.Step{Name: s.Name, Files: s.Files})
+	}
+	if end := attempt.Refused(pipeline.Plan, change.CheckPlan(nil, steps, a.facts.Rules), a.facts.Rules); end != nil {
+		return plan, end
+	}
+	if c, err := change.Read(ctx, a.tree.Path, a.tree.Commit); err != nil {
+		return plan, err
+	} else if len(c.Files) > 0 {
+		return plan, attempt.Retry(pipeline.Plan, outcome.GuardDenied, "it has changed files: %s",
+			change.Quote(c.Files[0].Path))
+	}
+	a.note("plan: " + plan.Outline())
+	return plan, nil
+}
+
+// implement makes the change: one call for each step of the plan.
+func (a *run) implement(ctx context.Context, plan attempt.Answer) (done attempt.Done, err error) {
+	s, _ := a.begin(pipeline.Implement)
+	steps := []*attempt.Step{nil}
+	if len(plan.Steps) > 0 {
+		steps = nil
+		for i := range plan.Steps {
+			steps = append(steps, &plan.Steps[i])
+		}
+	}
+	for i, step := range steps {
+		d, err := a.edit(ctx, s, attempt.ImplementPrompt(a.facts, step, i+1, len(steps)))
+		if err != nil {
+			return done, err
+		}
+		done.Add(d)
+		// What is refused now is not worth another step.
+		if c, err := change.Read(ctx, a.tree.Path, a.tree.Commit); err != nil {
+			return done, err
+		} else if found := change.Check(c, a.facts.Rules); len(c.Files) > 0 {
+			if end := attempt.Refused(pipeline.Implement, found, a.facts.Rules); end != nil {
+				return done, end
+			}
+		}
+	}
+	a.note("implemented: " + cmp.Or(done.Summary, "without a summary"))
+	_, err = a.check(ctx)
+	return done, err
+}
+
+// edit lets a model make a change.
+func (a *run) edit(ctx context.Context, s pipeline.Stage, prompt string) (attempt.Done, error) {
+	got, err := a.call(ctx, pipeline.Implement, s, prompt)
+	if err != nil {
+		return attempt.Done{}, err
+	}
+	// The change is what counts. An answer in another form only tells less.
+	schema, err := answer.ParseSchema([]byte(attempt.Schema(pipeline.Implement)))
+	if err != nil {
+		return attempt.Done{}, err
+	}
+	text, err := schema.Find(got.text)
+	if err != nil {
+		return attempt.Done{}, nil
+	}
+	d, err := attempt.Read[attempt.Done](text)
+	if err != nil {
+		return attempt.Done{}, nil
+	}
+	a.learnt = a.learnt.With(d.Report)
+	if end := attempt.Learned(pipeline.Implement, d.Report, a.facts.Rules.MaxFiles); end != nil {
+		return d, end
+	}
+	return d, nil
+}
+
+// check reads the change from git, and checks it against the rules of the mode and the integrity of the tests.
+func (a *run) check(ctx context.Context) (*change.Change, error) {
+	c, err := change.Read(ctx, a.tree.Path, a.tree.Commit)
+	if err != nil {
+		return nil, err
+	}
+	found := change.Check(c, a.facts.Rules)
+	if end := attempt.Refused(a.stage, found, a.facts.Rules); end != nil {
+		return nil, end
+	}
+	weaker, err := integrity.Check(ctx, c, a.facts.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if end := attempt.Refused(a.stage, weaker, a.facts.Rules); end != nil {
+		end.Obstacle.Description = "the change makes tests weaker: " + end.Obstacle.Description
+		return nil, end
+	}
+	a.reviews = append(found, weaker...)
+	return c, nil
+}
+
+// test runs the checks of the repository. When they fail the model may repair its change a few times. It returns the
+// change that has passed.
+func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, error) {
+	c, err := a.check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := a.begin(pipeline.Test)
+	if !ok {
+		return c, nil
+	}
+	for fix := 0; ; fix++ {
+		failed, err := a.passes(ctx, s, a.tree.Path)
+		if err != nil {
+			return nil, err
+		}
+		if failed == nil {
+			// What was tested is what is committed: a test may have written files.
+			if err := c.Verify(ctx); err != nil {
+				return nil, attempt.Retry(pipeline.Test, outcome.VerificationFailed,
+					"the work tree has changed while its tests ran; they "+
+						"may write only what .gitignore names: %v", err)
+			}
+			a.note(fmt.Sprintf("tests passed after %d fixes", fix))
+			a.checks = append(a.checks, outcome.Check{Name: strings.Join(s.Command, " "), Passed: true})
+			return c, nil
+		}
+		if fix == a.settings.FixAttempts {
+			return nil, a.blame(ctx, s, failed)
+		}
+		a.say("test has failed (%s); fix %d of %d begins", failed.how, fix+1, a.settings.FixAttempts)
+		a.stage = pipeline.Implement
+		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement),
+			attempt.FixPrompt(a.facts, strings.Join(s.Command, " "), failed.how, failed.output))
+		if err != nil {
+			return nil, err
+		}
+		done.Add(d)
+		if c, err = a.check(ctx); err != nil {
+			return nil, err
+		}
+		a.stage = pipeline.Test
+	}
+}
+
+// testFailure is a check that has failed.
+type testFailure struct{ how, output string }
+
+// passes runs the checks in a directory. It returns nil if they pass.
+func (a *run) passes(ctx context.Context, s pipeline.Stage, dir string) (*testFailure, error) {
+	got, err := a.execute(ctx, pipeline.Test, s, dir, "")
+	if err != nil || got.failed == nil {
+		return nil, err
+	}
+	return &testFailure{got.failed.Reason, got.output}, nil
+}
+
+// blame returns the end of an attempt whose checks fail. If they fail without the change, too, that is no matter of the
+// attempt.
+func (a *run) blame(ctx context.Context, s pipeline.Stage, failed *testFailure) error {
+	text := fmt.Sprintf("%s fails after %d fixes (%s): %s", strings.Join(s.Command, " "), a.settings.FixAttempts,
+		failed.how, attempt.Tail(failed.output, 3000))
+	var before *testFailure
+	err := a.elsewhere(ctx, "base", a.tree.Commit, func(dir string) (err error) {
+		before, err = a.passes(ctx, s, dir)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case before != nil:
+		return attempt.Escalate(pipeline.Test, outcome.VerificationFailed, fmt.Sprintf("The command of the stage test "+
+			"fails on %s without any change (%s). Repair it, and approve the task.", a.branch, before.how), "it fails "+
+			"without the change, too: %s", text)
+	}
+	return attempt.Retry(pipeline.Test, outcome.VerificationFailed, "%s", text)
+}
+
+// review lets a model or a command review the change. A review that cannot be read does not pass.
+func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, err error) {
+	s, ok := a.begin(pipeline.Security)
+	if !ok {
+		return nil, nil
+	}
+	diff, err := a.diff(ctx, c.Base, c.Tree)
+	if err != nil {
+		return nil, err
+	}
+	if !attempt.Reviewable(diff) {
+		return nil, attempt.Escalate(pipeline.Security, outcome.ScopeTooLarge, "The change is too large for a review "+
+			"by a model. Divide the task, or review it yourself.", "the diff has %d bytes", len(diff))
+	}
+	if s.CommandLine() == agentcli.Plain {
+		got, err := a.execute(ctx, pipeline.Security, s, a.tree.Path, diff)
+		switch {
+		case err != nil:
+			return nil, err
+		case got.failed != nil:
+			return nil, blocked(fmt.Sprintf("%s: %s", got.failed.Reason, attempt.Tail(got.output, 3000)))
+		}
+	} else {
+		text, err := a.ask(ctx, pipeline.Security, s, attempt.SecurityPrompt(a.facts, diff))
+		if err != nil {
+			return nil, err
+		}
+		r, err := attempt.Read[attempt.Review](text)
+		switch {
+		case err != nil:
+			return nil, attempt.Retry(pipeline.Security, outcome.SchemaMismatch, "%v", err)
+		case r.Verdict == attempt.Block:
+			return nil, blocked(strings.Join(r.Findings, "; "))
+		case r.Verdict == attempt.Warn:
+			warnings = r.Findings
+		}
+	}
+	if err := c.Verify(ctx); err != nil {
+		return nil, attempt.Retry(pipeline.Security, outcome.GuardDenied, "the review has changed the work tree: %v",
+			err)
+	}
+	a.note("the review passed")
+	return warnings, nil
+}
+
+// blocked returns the end of an attempt whose review has refused the change.
+func blocked(findings string) *attempt.End {
+	findings = cmp.Or(findings, "without a reason")
+	return attempt.Escalate(pipeline.Security, outcome.GuardDenied,
+		"The security review blocks the change: "+findings+". May the task be done in another way?",
+		"the security review blocks the change: %s", findings)
+}
+
+// ask calls the model of a stage, and returns the answer that fits the schema of the stage.
+func (a *run) ask(ctx context.Context, n pipeline.Name, s pipeline.Stage, prompt string) ([]byte, error) {
+	schema, err := answer.ParseSchema([]byte(attempt.Schema(n)))
+	if err != nil {
+		return nil, err
+	}
+	for again := s.Retries; ; again-- {
+		got, err := a.call(ctx, n, s, prompt)
+		if err != nil {
+			return nil, err
+		}
+		text, err := schema.Find(got.text)
+		if err == nil {
+			return text, nil
+		}
+		if again <= 0 {
+			return nil, attempt.Retry(n, outcome.SchemaMismatch, "%v", err)
+		}
+		a.say("the answer of %s cannot be used: %v; it is asked again", n, err)
+		prompt += "\nYour last answer could not be used: " + err.Error() + "\n"
+	}
+}
+
+// archive runs the last command. The task is done, whatever it says.
+func (a *run) archive(ctx context.Context, r *released) {
+	s, ok := a.begin(pipeline.Archive)
+	if !ok {
+		return
+	}
+	got, err := a.execute(ctx, pipeline.Archive, s, a.tree.Path, r.json())
+	switch {
+	case err != nil:
+		a.say("archive: %v", err)
+	case got.failed != nil:
+		a.say("archive has failed: %s", got.failed.Reason)
+	}
+}
