@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/filelock"
 )
 
 // crashAt names the variable that makes this program merge and kill itself. Its value is STEP|COMMIT|DIRECTORY;
@@ -174,7 +175,7 @@ cat
 			t.Fatal(err)
 		}
 		x := index{place: p.repo.main}
-		lock, err := waitLock(t.Context(), x.flock()) // until the filter has ended, too
+		lock, err := filelock.Wait(t.Context(), x.flock(), filelock.Exclusive) // until the filter has ended, too
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func TestGitOutlivesItsProcess(t *testing.T) {
 	commit := p.attempt("t", p.first, crashChange...)
 	p.kill("moved", commit)
 	x := index{place: p.repo.main}
-	lock, err := tryLock(x.flock())
+	lock, err := filelock.Try(x.flock(), filelock.Exclusive)
 	if err != nil || lock == nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
 
@@ -19,7 +20,7 @@ func (r *Repo) follow(ctx context.Context, p place, i intent) error {
 		return fmt.Errorf("the worktree of the branch is missing; if it is gone, run git worktree prune: %w", err)
 	}
 	x := &index{place: p}
-	lock, err := waitLock(ctx, x.flock())
+	lock, err := filelock.Wait(ctx, x.flock(), filelock.Exclusive)
 	if err != nil {
 		return err
 	}

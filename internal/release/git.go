@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
 
@@ -30,11 +31,11 @@ var settings = []string{
 
 // git runs git commands on one repository.
 type git struct {
-	dir   string   // the git directory
-	work  string   // the work tree; "" for none
-	index string   // the index file; "" for the one of the git directory
-	env   []string // further variables
-	keep  *os.File // a lock that the command keeps if this process is killed
+	dir   string         // the git directory
+	work  string         // the work tree; "" for none
+	index string         // the index file; "" for the one of the git directory
+	env   []string       // further variables
+	keep  *filelock.Lock // a lock that the command keeps if this process is killed
 }
 
 // run runs a git command and returns its output. While lock files of other commands make it fail, run
@@ -104,7 +105,7 @@ func (g git) command(input string, args ...string) gitcmd.Command {
 		c.Env = append(c.Env, "GIT_INDEX_FILE="+g.index)
 	}
 	if g.keep != nil {
-		c.Files = []*os.File{g.keep}
+		c.Files = []*os.File{g.keep.File()}
 	}
 	c.Args = append(c.Args, args...)
 	return c

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/private"
 )
@@ -26,7 +27,7 @@ type intent struct {
 // index is the index of a worktree with its lock.
 type index struct {
 	place
-	keep *os.File // the lock of the worktree
+	keep *filelock.Lock // the lock of the worktree
 }
 
 // Files in the git directory of the worktree.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/coppice-dev/coppice/internal/filelock"
 )
 
 // maxTries is the number of times that a merge begins again because the branch was moved meanwhile.
@@ -114,14 +116,17 @@ func (r *Repo) try(
 // reason is the message of merges in the reflog.
 const reason = "coppice: merge"
 
-// lockBranch takes the lock of a branch.
-func (r *Repo) lockBranch(ctx context.Context, ref string) (*os.File, error) {
+// lockBranch takes the lock of a branch. It is held during a merge into it, so that one merge is checked at a time. The
+// lock of a worktree (index.flock) is held while its files and index change, also by the git commands that change them;
+// only the holder looks at what a killed process has left. A process takes the lock of a branch before that of a
+// worktree. The files are never removed.
+func (r *Repo) lockBranch(ctx context.Context, ref string) (*filelock.Lock, error) {
 	dir := filepath.Join(r.common, "coppice-release")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(ref))
-	return waitLock(ctx, filepath.Join(dir, hex.EncodeToString(sum[:16])+".lock"))
+	return filelock.Wait(ctx, filepath.Join(dir, hex.EncodeToString(sum[:16])+".lock"), filelock.Exclusive)
 }
 
 // Repair finishes or takes back what killed processes have left in the worktrees of the repository. Merge
@@ -152,9 +157,9 @@ func (r *Repo) repairAll(ctx context.Context, ref string) error {
 }
 
 func (r *Repo) repair(ctx context.Context, x *index, wait bool) error {
-	take := func() (*os.File, error) { return tryLock(x.flock()) }
+	take := func() (*filelock.Lock, error) { return filelock.Try(x.flock(), filelock.Exclusive) }
 	if wait {
-		take = func() (*os.File, error) { return waitLock(ctx, x.flock()) }
+		take = func() (*filelock.Lock, error) { return filelock.Wait(ctx, x.flock(), filelock.Exclusive) }
 	}
 	lock, err := take()
 	if err != nil || lock == nil {

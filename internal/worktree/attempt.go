@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/safename"
 )
@@ -75,11 +76,11 @@ type Worktree struct {
 	Commit string // that the branch began with
 	Ports  []int  // that no other worktree of the repository has
 
-	lease *fileLock
+	lease *filelock.Lock
 }
 
 // Release ends the use of the worktree by this process.
-func (w *Worktree) Release() error { return w.lease.release() }
+func (w *Worktree) Release() error { return w.lease.Release() }
 
 // state records how far a worktree is made or removed, so that this can continue after a crash.
 type state string

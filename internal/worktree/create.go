@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/coppice-dev/coppice/internal/filelock"
 )
 
 // undoTimeout bounds the removal of a worktree that could not be made.
@@ -38,9 +38,9 @@ func (r *Repo) create(ctx context.Context, a Attempt) (*Worktree, error) {
 		return nil, err
 	}
 	rec, err := r.build(ctx, a, l)
-	var lease *fileLock
+	var lease *filelock.Lock
 	if err == nil {
-		lease, err = waitLock(ctx, r.dir.path(name)+leaseSuffix, unix.LOCK_SH)
+		lease, err = filelock.Wait(ctx, r.dir.path(name)+leaseSuffix, filelock.Shared)
 	}
 	if err := errors.Join(err, r.dir.unlock(name, l)); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (r *Repo) create(ctx context.Context, a Attempt) (*Worktree, error) {
 	return r.worktree(rec, lease), nil
 }
 
-func (r *Repo) worktree(rec *record, lease *fileLock) *Worktree {
+func (r *Repo) worktree(rec *record, lease *filelock.Lock) *Worktree {
 	a := rec.attempt()
 	return &Worktree{a, r.dir.path(a.name()), rec.Commit, slices.Clone(rec.Ports), lease}
 }
@@ -68,7 +68,7 @@ func (r *Repo) same(ctx context.Context, rec *record, a Attempt) error {
 }
 
 // build makes the worktree of an attempt, or what is missing of it. The caller has locked it.
-func (r *Repo) build(ctx context.Context, a Attempt, l *fileLock) (*record, error) {
+func (r *Repo) build(ctx context.Context, a Attempt, l *filelock.Lock) (*record, error) {
 	rec, err := r.dir.load(a.name())
 	if err == nil && rec != nil {
 		err = r.same(ctx, rec, a)
@@ -126,7 +126,7 @@ func (r *Repo) begin(ctx context.Context, a Attempt) (*record, error) {
 }
 
 // add adds the worktree and its branch, and checks the files out.
-func (r *Repo) add(ctx context.Context, rec *record, l *fileLock) error {
+func (r *Repo) add(ctx context.Context, rec *record, l *filelock.Lock) error {
 	a := rec.attempt()
 	path := r.dir.path(a.name())
 	if err := r.register(ctx, a, rec.Commit, l); err != nil {
@@ -137,7 +137,7 @@ func (r *Repo) add(ctx context.Context, rec *record, l *fileLock) error {
 	if err != nil || admin == "" {
 		return errors.Join(err, errors.New("git does not list the new worktree"))
 	}
-	g := git{dir: admin, work: path, network: true, keep: []*fileLock{l}}
+	g := git{dir: admin, work: path, network: true, keep: []*filelock.Lock{l}}
 	if _, err := g.run(ctx, "reset", "--hard", "--quiet", "--no-recurse-submodules"); err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func (r *Repo) add(ctx context.Context, rec *record, l *fileLock) error {
 
 // register adds a worktree without files. One process at a time does that: git then reads its data of all
 // worktrees, which fails while one of them is being made.
-func (r *Repo) register(ctx context.Context, a Attempt, commit string, l *fileLock) error {
+func (r *Repo) register(ctx context.Context, a Attempt, commit string, l *filelock.Lock) error {
 	repo, err := r.dir.lockRepo(ctx)
 	if err != nil {
 		return err
 	}
 	err = r.git.addWorktree(ctx, r.dir.path(a.name()), a.Branch(), commit, l, repo)
-	return errors.Join(err, repo.release())
+	return errors.Join(err, repo.Release())
 }
 
 // equip copies the files of .worktreeinclude, chooses the ports and runs the set-up command.
@@ -187,7 +187,7 @@ func (r *Repo) equip(ctx context.Context, rec *record) error {
 }
 
 // undo removes a worktree that could not be made, and returns the cause.
-func (r *Repo) undo(ctx context.Context, rec *record, l *fileLock, cause error) error {
+func (r *Repo) undo(ctx context.Context, rec *record, l *filelock.Lock, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if _, err := r.remove(ctx, rec, l); err != nil {

@@ -11,8 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/coppice-dev/coppice/internal/filelock"
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
@@ -120,18 +119,20 @@ func (d *directory) takenPorts() (taken []int, err error) {
 	return taken, nil
 }
 
-// lock locks an attempt.
-func (d *directory) lock(ctx context.Context, name string) (*fileLock, error) {
-	return waitLock(ctx, d.path(name)+lockSuffix, unix.LOCK_EX)
+// lock locks an attempt. Each attempt has two lock files. A process holds the lock while it makes or removes the
+// worktree. The processes that use the worktree share the lease, which keeps it from being removed; they take the lease
+// while they hold the lock.
+func (d *directory) lock(ctx context.Context, name string) (*filelock.Lock, error) {
+	return filelock.Wait(ctx, d.path(name)+lockSuffix, filelock.Exclusive)
 }
 
 // unlock releases the lock of an attempt. Its lock files are removed with its record.
-func (d *directory) unlock(name string, l *fileLock) error {
+func (d *directory) unlock(name string, l *filelock.Lock) error {
 	var err error
 	if _, e := os.Lstat(d.path(name) + recordSuffix); errors.Is(e, fs.ErrNotExist) {
 		err = removeFiles(d.path(name)+leaseSuffix, d.path(name)+lockSuffix)
 	}
-	return errors.Join(err, l.release())
+	return errors.Join(err, l.Release())
 }
 
 // inUse reports whether a process has the lease of an attempt, which the caller has locked.
@@ -139,29 +140,29 @@ func (d *directory) inUse(name string) (bool, error) {
 	if _, err := os.Lstat(d.path(name) + leaseSuffix); err != nil {
 		return false, ignoreMissing(err)
 	}
-	l, err := tryLock(d.path(name)+leaseSuffix, unix.LOCK_EX)
+	l, err := filelock.Try(d.path(name)+leaseSuffix, filelock.Exclusive)
 	if l == nil || err != nil {
 		return l == nil && err == nil, err
 	}
-	return false, l.release()
+	return false, l.Release()
 }
 
 // looksUsed reports whether a process uses the worktree of an attempt.
 func (d *directory) looksUsed(name string) (used bool, err error) {
 	if _, err := os.Lstat(d.path(name) + lockSuffix); err == nil { // without the file it is not locked
-		l, err := tryLock(d.path(name)+lockSuffix, unix.LOCK_EX)
+		l, err := filelock.Try(d.path(name)+lockSuffix, filelock.Exclusive)
 		if l == nil || err != nil {
 			return err == nil, err
 		}
-		defer l.release()
+		defer l.Release()
 	}
 	used, err = d.inUse(name)
 	return used || processIn(d.path(name)) != 0, err
 }
 
 // lockRepo takes the lock that a process needs to change the list of worktrees or their ports.
-func (d *directory) lockRepo(ctx context.Context) (*fileLock, error) {
-	return waitLock(ctx, filepath.Join(d.root, repoLock), unix.LOCK_EX)
+func (d *directory) lockRepo(ctx context.Context) (*filelock.Lock, error) {
+	return filelock.Wait(ctx, filepath.Join(d.root, repoLock), filelock.Exclusive)
 }
 
 // resumeVerify moves a worktree back to its path if a crash left it aside for the comparison with its snapshot.

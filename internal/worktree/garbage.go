@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	"github.com/coppice-dev/coppice/internal/safename"
 )
 
@@ -261,7 +262,7 @@ func (r *Repo) collect(ctx context.Context, i *Item, o GarbageOptions) (done boo
 
 // collectDirectory deletes a directory that git does not know. Its files are parked, as if it were still
 // the worktree of its attempt. The lock of the attempt is held.
-func (r *Repo) collectDirectory(ctx context.Context, i *Item, l *fileLock) (bool, error) {
+func (r *Repo) collectDirectory(ctx context.Context, i *Item, l *filelock.Lock) (bool, error) {
 	name := i.attempt.name()
 	if rec, err := r.dir.load(name); rec != nil || err != nil {
 		return false, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
 
@@ -30,12 +31,12 @@ var settings = []string{
 
 // git runs git commands on one repository.
 type git struct {
-	dir     string      // the git directory
-	work    string      // the work tree; "" for none
-	index   string      // the index file; "" for the one of the git directory
-	network bool        // git may fetch objects that are missing in a partial clone
-	env     []string    // further variables
-	keep    []*fileLock // the command keeps these locks if this process is killed
+	dir     string           // the git directory
+	work    string           // the work tree; "" for none
+	index   string           // the index file; "" for the one of the git directory
+	network bool             // git may fetch objects that are missing in a partial clone
+	env     []string         // further variables
+	keep    []*filelock.Lock // the command keeps these locks if this process is killed
 }
 
 // locked reports whether a command failed because of a lock file of another command.
@@ -102,7 +103,7 @@ func (g git) command(input string, args ...string) gitcmd.Command {
 	}
 	c.Args = append(c.Args, args...)
 	for _, l := range g.keep {
-		c.Files = append(c.Files, l.file)
+		c.Files = append(c.Files, l.File())
 	}
 	return c
 }

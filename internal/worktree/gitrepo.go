@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/filelock"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 )
@@ -96,7 +97,7 @@ func (repo *gitRepo) exclude(inside string) error {
 
 // addWorktree registers a worktree without files and makes its branch. If this process is killed, the command
 // keeps the locks.
-func (repo *gitRepo) addWorktree(ctx context.Context, path, branch, commit string, locks ...*fileLock) error {
+func (repo *gitRepo) addWorktree(ctx context.Context, path, branch, commit string, locks ...*filelock.Lock) error {
 	g := git{dir: repo.common, keep: locks}
 	_, err := g.run(ctx, "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", branch, "--", path, commit)
 	return err
@@ -104,7 +105,7 @@ func (repo *gitRepo) addWorktree(ctx context.Context, path, branch, commit strin
 
 // removeWorktree unregisters a worktree whose directory is gone. If this process is killed, the command keeps
 // the locks.
-func (repo *gitRepo) removeWorktree(ctx context.Context, path string, locks ...*fileLock) error {
+func (repo *gitRepo) removeWorktree(ctx context.Context, path string, locks ...*filelock.Lock) error {
 	g := git{dir: repo.common, keep: locks}
 	_, err := g.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
 	return err

@@ -27,7 +27,7 @@ func (r *Repo) choosePorts(ctx context.Context, rec *record) error {
 	if err == nil {
 		err = r.dir.save(rec)
 	}
-	return errors.Join(err, repo.release())
+	return errors.Join(err, repo.Release())
 }
 
 // freePorts returns ports of a range that are not taken and can be bound.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/coppice-dev/coppice/internal/filelock"
 )
 
 // Removed describes the result of a removal.
@@ -65,7 +67,7 @@ func (r *Repo) removeUnless(ctx context.Context, a Attempt, isLive func(Attempt)
 const verifyTries = 3
 
 // remove removes the worktree of a record. The caller holds its lock, and no process has its lease.
-func (r *Repo) remove(ctx context.Context, rec *record, l *fileLock) (removed Removed, err error) {
+func (r *Repo) remove(ctx context.Context, rec *record, l *filelock.Lock) (removed Removed, err error) {
 	name := rec.attempt().name()
 	path := r.dir.path(name)
 	if err := r.dir.resumeVerify(name); err != nil {
@@ -183,7 +185,7 @@ func (r *Repo) park(ctx context.Context, rec *record, admin string) (ref string,
 }
 
 // unregister removes a worktree whose directory is gone from the list of git.
-func (r *Repo) unregister(ctx context.Context, path string, l *fileLock) error {
+func (r *Repo) unregister(ctx context.Context, path string, l *filelock.Lock) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%w: %s exists again", ErrInUse, path)
 	}
@@ -192,7 +194,7 @@ func (r *Repo) unregister(ctx context.Context, path string, l *fileLock) error {
 		return err
 	}
 	err = r.git.removeWorktree(ctx, path, l, repo)
-	return errors.Join(err, repo.release())
+	return errors.Join(err, repo.Release())
 }
 
 // deleteBranch deletes the branch of an attempt, whose commits are parked or in other places. If another
