@@ -52,15 +52,16 @@ and exits with 0 if there is nothing to stop.`,
 					return err
 				}
 				what := "all agents are stopped"
+				var report <-chan shutdown.Report
 				if keep {
 					what = "the agents go on"
-				} else if report, err := shutdown.GetReport.Call(ctx, c, api.None{}); err == nil {
-					// The daemon may have ended before it could answer.
-					printOverdue(s, report.Overdue)
+				} else {
+					report = farewell(ctx, c)
 				}
 				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
 					return err
 				}
+				printOverdue(s, lastWords(report).Overdue)
 				file, err := r.Find()
 				if err != nil {
 					return err
@@ -79,6 +80,35 @@ and exits with 0 if there is nothing to stop.`,
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	return cmd
 }
+
+// farewell asks for the report of the shutdown, and returns a channel that gets it. It never comes if the daemon has
+// ended before it could answer. Another daemon may have been started since, which reports only when it is stopped, too.
+func farewell(ctx context.Context, c *api.Client) <-chan shutdown.Report {
+	report := make(chan shutdown.Report, 1)
+	go func() {
+		defer close(report)
+		if all, err := shutdown.GetReport.Call(ctx, c, api.None{}); err == nil {
+			report <- all
+		}
+	}()
+	return report
+}
+
+// lastWords returns the report of a daemon that has ended; an empty one if it does not come. What the daemon has sent
+// is here or on its way. report may be nil.
+func lastWords(report <-chan shutdown.Report) (all shutdown.Report) {
+	if report == nil {
+		return all
+	}
+	select {
+	case all = <-report:
+	case <-time.After(lastWordsTime):
+	}
+	return all
+}
+
+// lastWordsTime bounds the wait for what a daemon has sent before it ended.
+const lastWordsTime = time.Second
 
 // printOverdue lists the agents that had to be killed.
 func printOverdue(s *command.Streams, all []shutdown.Overdue) {

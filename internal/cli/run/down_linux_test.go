@@ -1,11 +1,51 @@
 package run
 
 import (
+	"context"
 	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/api/apitest"
+	"github.com/coppice-dev/coppice/internal/shutdown"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/token"
 )
+
+// A service manager may have started another daemon before the last one could report. That one is not waited for.
+func TestReportOfAnotherDaemon(t *testing.T) {
+	asked := make(chan struct{})
+	d := apitest.Serve(t, func(s *api.Server) {
+		shutdown.GetReport.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (shutdown.Report, error) {
+			close(asked)
+			<-ctx.Done()
+			return shutdown.Report{}, context.Cause(ctx)
+		})
+		status.Get.Handle(s, func(context.Context, token.Caller, api.None) (st status.Status, err error) {
+			st.Controller.PID, st.Summary, st.Attention = 2, map[string]int{}, []status.Attention{}
+			return st, nil
+		})
+	})
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := d.People()
+	report := farewell(ctx, c)
+	<-asked
+	if err := untilDown(ctx, c, ended.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if all := lastWords(report); len(all.Overdue) > 0 {
+		t.Errorf("%+v", all)
+	}
+	cancel()
+	<-report
+}
 
 // A zombie counts as ended.
 func TestExitCheckOfZombie(t *testing.T) {
