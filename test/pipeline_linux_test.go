@@ -313,6 +313,35 @@ func TestPipelineCrash(t *testing.T) {
 	p.wantClean()
 }
 
+// A worker that is killed after its merge and before its report: the next attempt finds the merge, and makes none.
+func TestPipelineMergesOnce(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, 1, `archive = "./archive.sh"`)
+	write(t, filepath.Join(p.dir, "archive.sh"), "#!/bin/sh\n: >\"$DESK/archives\"\nread x <\"$DESK/pipe\"\n")
+	if err := os.Chmod(filepath.Join(p.dir, "archive.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.git(p.dir, "add", "-A")
+	p.git(p.dir, "commit", "-qm", "archive")
+	p.up()
+	id := p.add("edit a", "--pool", "fixer")
+	eventually(t, "the merge", func() bool {
+		_, err := os.Stat(filepath.Join(p.desk, "archives"))
+		return err == nil
+	})
+	exectest.Signal(t, p.node(p.task(id).Claim.By).PID, syscall.SIGKILL)
+	d := p.await(id, "done", isClosed)
+	if len(d.Attempts) != 2 || d.Attempts[1].Outcome.Kind != outcome.Completed || p.merged(id) != 1 {
+		t.Errorf("%+v", d)
+	}
+	if _, err := os.Stat(filepath.Join(p.desk, "prompts", id+"-plan-2")); err == nil {
+		t.Error("what was merged was planned again")
+	}
+	if text, err := os.ReadFile(filepath.Join(p.dir, "a.txt")); err != nil || string(text) != "old\nnew\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // A person works in the repository at the same time: nothing of that is lost or merged.
 func TestPipelineBesidePerson(t *testing.T) {
 	t.Parallel()
