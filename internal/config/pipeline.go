@@ -111,17 +111,22 @@ security = false
 func patternsKey(name, what string, field func(*pipelineForm) *[]string) toml.Key[pipelineForm] {
 	return toml.Key[pipelineForm]{Name: name, Type: "array of strings", Doc: "patterns as in gitignore(5): " + what,
 		Read: func(r *toml.Reader, v *toml.Value, into *pipelineForm) {
-			all, ok := r.List(v, "an array of patterns")
-			if !ok {
-				return
-			}
-			for i, text := range all {
-				if _, err := pattern.NewList(text); err != nil {
-					r.Fail(v.Elements[i], "", "%s: %v", name, err)
-				}
-			}
-			*field(into) = all
+			*field(into) = readPatterns(r, v)
 		}}
+}
+
+// readPatterns reads a list of patterns of files.
+func readPatterns(r *toml.Reader, v *toml.Value) []string {
+	all, ok := r.List(v, "an array of patterns")
+	if !ok {
+		return nil
+	}
+	for i, text := range all {
+		if _, err := pattern.NewList(text); err != nil {
+			r.Fail(v.Elements[i], "", "%s: %v", v.Name, err)
+		}
+	}
+	return all
 }
 
 // stageKey returns the key of a stage: a command, a table, or false.
@@ -224,7 +229,7 @@ labels = ["feature", "refactoring"]
 				Also: []string{"priority"}, Read: readPriorities},
 			{Name: "paths", Type: "array of strings", Doc: "the task names files, and all of them match one of these " +
 				"patterns", Also: []string{"path", "files"},
-				Read: toml.List("an array of patterns", func(p *pipeline.Rule) *[]string { return &p.Paths })},
+				Read: func(r *toml.Reader, v *toml.Value, into *pipeline.Rule) { into.Paths = readPatterns(r, v) }},
 		},
 	}
 }
@@ -276,7 +281,7 @@ func (a *agent) declarePipeline(r *toml.Reader) {
 		s.Stages = append(s.Stages, stage)
 	}
 	// These limit the stages, and not the worker, which makes worktrees and merges.
-	s.Confined, s.Writable, s.ReadOnly = true, a.ReadWritePaths, a.ReadOnlyPaths
+	s.Writable, s.ReadOnly = a.ReadWritePaths, a.ReadOnlyPaths
 	a.ReadWritePaths, a.ReadOnlyPaths = nil, nil
 	a.Pipeline = &s
 	a.Notify = true // a worker reports its stage

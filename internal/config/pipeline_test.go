@@ -50,8 +50,8 @@ priorities = [0, 1]
 		Repository: "/home/shop/src", Branch: "main", Mode: "maintenance",
 		Modes:     []pipeline.Rule{{Mode: "evolution", Priorities: []int{0, 1}}},
 		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, FixAttempts: pipeline.DefaultFixAttempts,
-		Confined: true, Writable: []string{"/home/shop/cache"},
-		Stages: []pipeline.Stage{plan, with("claude", "-p"), test, none, none, none},
+		Writable: []string{"/home/shop/cache"},
+		Stages:   []pipeline.Stage{plan, with("claude", "-p"), test, none, none, none},
 	}
 	unexported := cmpopts.IgnoreUnexported(pipeline.Settings{}, pipeline.Stage{}, pipeline.Rule{})
 	if d := cmp.Diff(want, a.Pipeline, unexported); d != "" {
@@ -76,6 +76,7 @@ func TestPipelineErrors(t *testing.T) {
 		"[agent.pipeline]\ntest = \"t\"\n[[agent.pipeline.modes]]\nlabels = [\"x\"]":           "a rule without mode",
 		"[agent.pipeline]\ntest = \"t\"\nmodes = [{ mode = \"evolution\", priorities = [9] }]": "expected a priority from 0 to 4",
 		"terminal = true\n[agent.pipeline]\ntest = \"t\"\n":                                    "terminal with [agent.pipeline]",
+		"[agent.pipeline]\ntest = { command = \"t\", skip_if = { paths = [\"!x\"] } }\n":       "paths: ",
 	} {
 		_, err := Parse("/p/coppice.toml", []byte(base+text))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "coppice.toml:") {

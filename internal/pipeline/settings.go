@@ -28,11 +28,8 @@ type Settings struct {
 
 	SetUp       []string `json:"set_up,omitempty" doc:"A command that runs in each new worktree."`
 	FixAttempts int      `json:"fix_attempts" minimum:"0" doc:"How often the model may repair a change whose tests fail."`
-	// Confined says that stages may write only to the worktree, their directories for temporary files and caches,
-	// and Writable.
-	Confined bool     `json:"confined" doc:"The kernel enforces where stages may write."`
-	Writable []string `json:"writable,omitempty" doc:"Where stages may write in addition to their worktree."`
-	ReadOnly []string `json:"read_only,omitempty" doc:"Exceptions from that."`
+	Writable    []string `json:"writable,omitempty" doc:"Where stages may write in addition to their worktree."`
+	ReadOnly    []string `json:"read_only,omitempty" doc:"Exceptions from that."`
 
 	Stages []Stage `json:"stages" doc:"Plan, implement, test, security, release and archive."`
 }
@@ -69,7 +66,7 @@ func (s Stage) CommandLine() agentcli.CLI {
 type Rule struct {
 	_ struct{} `schema:"PipelineRule" open:"true" doc:"A rule that matches tasks; all of its conditions have to hold."`
 
-	// Mode is what a rule of Modes chooses, and a condition of SkipIf.
+	// A rule of Modes chooses the mode; for a rule of SkipIf it is a condition.
 	Mode       string   `json:"mode,omitempty" doc:"The mode that it chooses, or for which a stage is skipped."`
 	Labels     []string `json:"labels,omitempty" doc:"The task has one of them."`
 	Priorities []int    `json:"priorities,omitempty" doc:"The task has one of them."`

@@ -103,7 +103,7 @@ func openFiles(top string, g git) (*files, error) {
 
 func (f *files) close() { f.root.Close() }
 
-// kind is what is at a path.
+// kind is the kind of file at a path.
 type kind int
 
 const (

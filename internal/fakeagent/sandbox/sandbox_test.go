@@ -328,8 +328,8 @@ func TestPipeline(t *testing.T) {
 	t.Parallel()
 	s := open(t, "ok")
 	declared := &pipeline.Settings{
-		Confined: true, Writable: []string{"/cache"},
-		Stages: []pipeline.Stage{{Command: []string{"claude", "-p"}}, {}, {Command: []string{"make", "test"}}},
+		Writable: []string{"/cache"},
+		Stages:   []pipeline.Stage{{Command: []string{"claude", "-p"}}, {}, {Command: []string{"make", "test"}}},
 	}
 	a := &spec.Agent{Name: "fixer", Command: []string{"claude", "-p"}, Pipeline: declared}
 	if err := s.agent("t/fixer", a); err != nil {

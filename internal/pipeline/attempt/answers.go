@@ -19,7 +19,7 @@ type Report struct {
 	Explored       []string  `json:"explored"`
 }
 
-// Obstacle is what prevents the work, as a model says it.
+// Obstacle prevents the work. A model describes it.
 type Obstacle struct {
 	Kind        outcome.ObstacleKind `json:"kind"`
 	Description string               `json:"description"`

@@ -23,9 +23,9 @@ type End struct {
 	Question  string
 	Condition *outcome.Condition
 	Subtasks  []outcome.Subtask
-	// Evidence is what waits for a person.
+	// Evidence shows the change that waits for a person; nil if none does.
 	Evidence *outcome.Evidence
-	// Learned is what the model has said of it.
+	// Learned has the findings of the model.
 	Learned Report
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Facts are what the prompts of an attempt tell.
+// Facts go into the prompts of an attempt.
 type Facts struct {
 	Task   task.Detail
 	Number int // of the attempt

@@ -213,7 +213,7 @@ func (a *run) environ(n pipeline.Name) []string {
 // command line and the file need, and the worktree, unless it plans or reviews. Nil means anywhere, where the kernel
 // cannot enforce it.
 func (a *run) paths(n pipeline.Name, cli agentcli.CLI, dir string) *landlock.Paths {
-	if !a.settings.Confined || landlock.Supported() != nil && a.settings.Writable == nil {
+	if landlock.Supported() != nil && a.settings.Writable == nil {
 		return nil
 	}
 	home, _ := os.UserHomeDir()

@@ -42,7 +42,7 @@ const (
 	ExitAccount = 75 // the account of the model does not serve it now; EX_TEMPFAIL
 )
 
-// patience is how long the worker waits for a daemon to answer before it gives up.
+// patience bounds the wait for a daemon: a worker does not give up.
 const patience = 365 * 24 * time.Hour
 
 // Main makes an attempt and returns its exit code.
