@@ -259,6 +259,40 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// Some clients start a tool when they have its call, before the answer ends.
+func TestLedgerHasCallBeforeClient(t *testing.T) {
+	t.Parallel()
+	for _, a := range apis() {
+		c := newClient(t)
+		tag := a.name
+		w := writer{httptest.NewRecorder(), func(text string) {
+			for _, complete := range []string{"content_block_stop", "arguments.done", "finish_reason\":\"", "finishReason"} {
+				if rows := c.server.Ledger(tag); strings.Contains(text, complete) && (len(rows) != 1 || !rows[0].Sent) {
+					t.Errorf("%s: the client has a call, and the ledger %+v", a.name, rows)
+				}
+			}
+		}}
+		body := strings.NewReader(encode(a.streamed(a.main(), true)))
+		c.server.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/s/tool/"+tag+a.path(true), body))
+		if rows := c.server.Ledger(tag); len(rows) != 1 || !rows[0].Stream {
+			t.Errorf("%s: the ledger is %+v", a.name, rows)
+		}
+	}
+}
+
+// writer is a ResponseWriter that shows what it writes before.
+type writer struct {
+	*httptest.ResponseRecorder
+	show func(text string)
+}
+
+func (w writer) Write(data []byte) (int, error) {
+	w.show(string(data))
+	return w.ResponseRecorder.Write(data)
+}
+
+func (w writer) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
+
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

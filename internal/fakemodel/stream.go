@@ -3,6 +3,7 @@ package fakemodel
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,19 +41,20 @@ func openStream(w http.ResponseWriter, headers header) *stream {
 	return &stream{w: w}
 }
 
-// send sends events, each as soon as it is written.
+// send sends events together.
 func (s *stream) send(events ...event) {
+	var text strings.Builder
 	for _, e := range events {
-		text := "data: " + e.data + "\n\n"
 		if e.name != "" {
-			text = "event: " + e.name + "\n" + text
+			text.WriteString("event: " + e.name + "\n")
 		}
-		if s.err == nil {
-			_, s.err = io.WriteString(s.w, text)
-		}
-		if s.err == nil {
-			s.err = http.NewResponseController(s.w).Flush()
-		}
+		text.WriteString("data: " + e.data + "\n\n")
+	}
+	if s.err == nil {
+		_, s.err = io.WriteString(s.w, text.String())
+	}
+	if s.err == nil {
+		s.err = http.NewResponseController(s.w).Flush()
 	}
 }
 
@@ -92,13 +94,10 @@ func (x *exchange) play(d dialect, t *turn, s said) {
 		out.send(answer.failed...)
 		return
 	}
-	out.send(answer.rest...)
-	if x.gone(out) {
-		x.abandon(t)
-		return
-	}
-	x.note(http.StatusOK, t.usage, true) // first, so that a client which has the end finds it
-	out.send(answer.end...)
+	// A client may start a tool before it has the end, and be killed while the tool runs: it has been served, so the
+	// ledger has it before.
+	x.note(http.StatusOK, t.usage, true)
+	out.send(slices.Concat(answer.rest, answer.end)...)
 }
 
 // gone reports whether the client has disconnected.
