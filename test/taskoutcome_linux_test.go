@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/question"
@@ -262,4 +263,64 @@ func TestApproveReject(t *testing.T) {
 	if got := f.task(after); !got.Ready {
 		t.Errorf("%+v", got)
 	}
+}
+
+// What five tasks of a pool have met within a day is one question, over a crash of the daemon, until a person answers.
+func TestObstacleOfManyTasks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "[daemon]\nmax_failed_tasks = 0\n"+tokenKeeperTOML("a"))
+	f.do("up", "-d")
+	meet := func(n int) (id string) {
+		t.Helper()
+		for range n {
+			id = f.add("x", "--pool", "a")
+			f.wantAgentCode(0, "a", 1, "task", "claim", id)
+			f.wantAgentCode(0, "a", 1, "outcome", "deferred", "--not-before", "1h", "--approach", "x", "--obstacle",
+				`{"kind":"missing_prerequisite","task_id":"shop-7","reason":"the schema"}`)
+		}
+		return id
+	}
+	meet(4)
+	if all := f.questions(); len(all) > 0 {
+		t.Errorf("four tasks: %+v", all)
+	}
+	last := meet(1)
+	eventually(t, "a question", func() bool { return len(f.questions()) == 1 })
+	q := f.openQuestion()
+	for _, want := range []string{"missing prerequisite (shop-7)", last, "the schema"} {
+		if !strings.Contains(q.Text, want) {
+			t.Errorf("it does not say %q: %s", want, q.Text)
+		}
+	}
+	f.crash()
+	f.up()
+	meet(1)
+	if again := f.openQuestion(); again.ID != q.ID {
+		t.Errorf("asked again: %+v", again)
+	}
+	f.do("answer", q.ID, "leave")
+	eventually(t, "the end of the question", func() bool { return len(f.questions()) == 0 })
+	eventually(t, "that it is counted anew", func() bool { return len(f.pool("a").Obstacles) == 0 })
+	meet(5)
+	eventually(t, "another question", func() bool { return len(f.questions()) == 1 })
+	f.do("answer", f.openQuestion().ID, "pause")
+	eventually(t, "the pause", func() bool { return f.pool("a").State == task.PoolPaused })
+	if out := f.do("status"); !strings.Contains(out, "many of its tasks have met the same obstacle") {
+		t.Errorf("%s", out)
+	}
+}
+
+// pool returns what is known of a pool.
+func (f *fleet) pool(name string) task.Pool {
+	f.t.Helper()
+	all, err := task.Pools.Call(f.t.Context(), f.client(), api.None{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.Name == name {
+			return p
+		}
+	}
+	return task.Pool{}
 }

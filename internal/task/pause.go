@@ -44,6 +44,8 @@ type Pool struct {
 	// Probes counts failed probes in a row.
 	Probes   int           `json:"probes,omitempty" minimum:"0" doc:"Number of probes that have failed in a row."`
 	Failures []PoolFailure `json:"failures,omitempty" doc:"Failed attempts within the time of the limit, the last of each task; oldest first."`
+
+	Obstacles []PoolObstacle `json:"obstacles,omitempty" doc:"What has prevented attempts within a day; the one that was met last is the last."`
 }
 
 // PoolFailure is a failed attempt at a task of a pool.
@@ -91,7 +93,7 @@ func (p Pool) attempted(id string, a Attempt, limit PoolLimit, stopped bool) (_ 
 	case stopped:
 	case !failed(a.Outcome.Kind):
 		if opened = probe; opened {
-			p = Pool{Name: p.Name, State: PoolOpen}
+			p = p.open()
 		}
 	default:
 		p.Failures = append(slices.DeleteFunc(slices.Clone(p.Failures), func(f PoolFailure) bool {
@@ -142,14 +144,17 @@ func (f PoolFailure) String() string {
 func (p Pool) ByDaemon() bool { return p.By == controller }
 
 // empty reports whether nothing of the pool has to be kept.
-func (p Pool) empty() bool { return p.State == PoolOpen && len(p.Failures) == 0 }
+func (p Pool) empty() bool {
+	return p.State == PoolOpen && len(p.Failures) == 0 && len(p.Obstacles) == 0
+}
 
-// Pools returns the pools that are not open, sorted by name.
+// open returns the pool without a pause, and without what has led to it.
+func (p Pool) open() Pool { return Pool{Name: p.Name, State: PoolOpen, Obstacles: p.Obstacles} }
+
+// Pools returns what is known of pools, sorted by name. Those that are missing are open.
 func (s *State) Pools() (all []Pool) {
 	for _, p := range s.pools {
-		if p.State != PoolOpen {
-			all = append(all, *p)
-		}
+		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -206,7 +211,13 @@ func (s *Step) attempted(r *Record, a Attempt) {
 	}
 	before := s.state.pool(r.Pool)
 	p, paused, opened := before.attempted(r.ID, a, s.state.config.PoolLimit(), a.silent())
-	if !failed(a.Outcome.Kind) && p.State == before.State && p.Probe == before.Probe {
+	o, counts := obstacleMet(r.ID, a)
+	if counts {
+		var asks bool
+		p, asks = p.met(o)
+		s.Events[len(s.Events)-1].Asks = s.Events[len(s.Events)-1].Asks || asks
+	}
+	if !counts && !failed(a.Outcome.Kind) && p.State == before.State && p.Probe == before.Probe {
 		return // nothing has changed
 	}
 	s.setPool(p)
@@ -247,7 +258,7 @@ func (s *Step) ResumePool(actor Actor, name string) (Pool, error) {
 	case p.By == controller:
 		p.State, p.Probe, p.ProbeAt = PoolProbes, "", time.Time{}
 	default:
-		p = Pool{Name: name, State: PoolOpen}
+		p = p.open()
 	}
 	s.setPool(p)
 	s.Emit(Event{Kind: PoolIsOpen, Pool: &p, By: actor})

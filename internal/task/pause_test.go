@@ -93,8 +93,8 @@ func TestPoolPauses(t *testing.T) {
 	resume()
 	b.attempt(ids[3], outcome.Report{Kind: outcome.Completed})
 	b.wantStates("ready ready completed ready", ids[0], ids[1], ids[3], ids[4])
-	if len(b.Pools()) > 0 || len(b.pools) > 0 {
-		t.Errorf("%+v", b.pools)
+	if p := b.pool(); p.State != PoolOpen || len(p.Failures) > 0 || p.Probes > 0 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -215,8 +215,8 @@ func TestProbeIsLost(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		b.attempt(ids[4], outcome.Report{Kind: outcome.Completed})
-		if len(b.pools) > 0 {
-			t.Errorf("%s: %+v", name, b.pool())
+		if p := b.pool(); p.State != PoolOpen || len(p.Failures) > 0 {
+			t.Errorf("%s: %+v", name, p)
 		}
 	}
 }

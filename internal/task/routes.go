@@ -92,10 +92,10 @@ var (
 			"timeout, or when the agent is asked to finish.",
 		Returns: "A stream of one list.",
 	}
-	// Pools lists the pools whose tasks are paused.
+	// Pools lists what is known of the pools of tasks.
 	Pools = api.Route[api.None, []Pool]{
 		Method: "GET", Path: "/tasks/pools", For: both,
-		ID: "taskPools", Summary: "List the pools whose tasks are paused",
+		ID: "taskPools", Summary: "List the pools of tasks that are paused, or have met obstacles",
 		Doc: "Pools that are not listed are open.", Returns: "The pools, ordered by name.",
 	}
 	// ActOnPool pauses or resumes the tasks of a pool.

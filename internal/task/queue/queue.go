@@ -222,6 +222,11 @@ func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (
 	return p, err
 }
 
+// ForgetObstacles counts the obstacles of a pool anew; see task.Step.ForgetObstacles.
+func (q *Queue) ForgetObstacles(ctx context.Context, actor task.Actor, pool string) error {
+	return q.update(ctx, func(s *task.Step) error { return s.ForgetObstacles(actor, pool) })
+}
+
 // Begin records that an incarnation has started; see task.State.Begin. Call ReleaseOrphans for the
 // claims of earlier ones.
 func (q *Queue) Begin(path string, life task.Life) {

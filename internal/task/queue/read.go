@@ -41,7 +41,7 @@ func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.Questions(), nil })
 }
 
-// Pools returns the pools that are not open.
+// Pools returns what is known of pools.
 func (q *Queue) Pools(ctx context.Context) ([]task.Pool, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Pool, error) { return s.Pools(), nil })
 }

@@ -5,28 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
-// Sender is in front of the id of a task in the question about it, and PoolSender in front of the name
-// of a pool.
+// Sender is in front of the id of a task in the question about it. PoolSender is in front of the name of a pool in the
+// question about its pause, and ObstacleSender in that about what many of its tasks have met.
 const (
-	Sender     = "task/"
-	PoolSender = "tasks/"
+	Sender         = "task/"
+	PoolSender     = "tasks/"
+	ObstacleSender = "obstacles/"
 )
 
 // Answers.
 const (
 	answerCancel = "cancel" // closes a task; any other answer opens it
 	answerResume = "resume" // of a pool
+	answerPause  = "pause"
 	answerLeave  = "leave"
 )
 
-// Ask asks one question about each task that waits for a person, and about each pool that is paused, and carries out
-// the answers.
+// Ask asks one question about each task that waits for a person, about each pool that is paused, and about the
+// obstacles that many tasks of a pool have met, and carries out the answers.
 func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 	all, err := s.queue.Questions(ctx)
 	pools, poolsErr := s.queue.Pools(ctx)
@@ -46,6 +50,11 @@ func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 				Since: p.Since, Text: poolText(p), Options: []string{answerResume, answerLeave},
 			}
 		}
+		if many := p.Repeated(time.Now()); len(many) > 0 {
+			lasting[ObstacleSender+p.Name] = question.Matter{
+				Since: lastSince(many), Text: obstaclesText(p.Name, many), Options: []string{answerPause, answerLeave},
+			}
+		}
 	}
 	question.Matters{
 		Lasting: lasting, Logger: s.o.Logger, About: Asks,
@@ -55,7 +64,33 @@ func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 
 // Asks reports whether a sender is that of a question about a task or a pool.
 func Asks(sender string) bool {
-	return strings.HasPrefix(sender, Sender) || strings.HasPrefix(sender, PoolSender)
+	return strings.HasPrefix(sender, Sender) || strings.HasPrefix(sender, PoolSender) ||
+		strings.HasPrefix(sender, ObstacleSender)
+}
+
+// lastSince returns when the last of these obstacles became a matter for people. A question that was asked earlier does
+// not have it.
+func lastSince(many []task.PoolObstacle) (at time.Time) {
+	for _, o := range many {
+		if o.Since.After(at) {
+			at = o.Since
+		}
+	}
+	return at
+}
+
+// maxObstacle bounds the text about one obstacle in a question, in bytes.
+const maxObstacle = 600
+
+// obstaclesText returns the question about the obstacles that many tasks of a pool have met.
+func obstaclesText(pool string, many []task.PoolObstacle) string {
+	text := fmt.Sprintf("Many tasks of the pool %s have met the same obstacle within a day:", pool)
+	for _, o := range many {
+		one := plaintext.OneLine(o.String(), maxObstacle)
+		text += "\n- " + one
+	}
+	return text + fmt.Sprintf("\n\nIs there a cause that you can repair? Answer %s to let no more of them be tried, "+
+		"and %s to go on. Either way it is counted anew.", answerPause, answerLeave)
 }
 
 // poolText returns the question about a pool.
@@ -82,6 +117,9 @@ func questionText(t task.Task) string {
 // answered carries out the answer to the question about a task. It may be repeated.
 func (s *Service) answered(ctx context.Context, sender, answer string) error {
 	by := task.Actor{Name: task.People}
+	if pool, ok := strings.CutPrefix(sender, ObstacleSender); ok {
+		return s.answeredObstacles(ctx, by, pool, answer)
+	}
 	if pool, ok := strings.CutPrefix(sender, PoolSender); ok {
 		if answer != answerResume {
 			return nil
@@ -97,4 +135,14 @@ func (s *Service) answered(ctx context.Context, sender, answer string) error {
 		_, err = s.queue.Answer(ctx, by, id, answer)
 	}
 	return err
+}
+
+// answeredObstacles carries out the answer to the question about the obstacles that many tasks of a pool have met.
+func (s *Service) answeredObstacles(ctx context.Context, by task.Actor, pool, answer string) error {
+	if answer == answerPause {
+		if _, err := s.queue.PausePool(ctx, by, pool, "many of its tasks have met the same obstacle"); err != nil {
+			return err
+		}
+	}
+	return s.queue.ForgetObstacles(ctx, by, pool)
 }

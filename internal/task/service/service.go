@@ -102,7 +102,7 @@ func (s *Service) PausedPools(ctx context.Context) []task.Pool {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 		s.o.Logger.Warn("cannot tell which pools are paused", "error", err)
 	}
-	return all
+	return slices.DeleteFunc(all, func(p task.Pool) bool { return p.State == task.PoolOpen })
 }
 
 // WhyNoTasks returns why an agent can claim no task of one of its pools, in a line; empty if that is not so.
