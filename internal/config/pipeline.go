@@ -198,6 +198,10 @@ test = { command = "make test", timeout = "10m" }
 					into.SkipIf = &pipeline.Rule{}
 					ruleTable().Read(r, v, into.SkipIf)
 				}},
+			{Name: "apply_edits", Type: "boolean", Default: "`false`", Doc: "only for implement: the command changes " +
+				"no files and cannot write to the worktree; its prompt has the files of the step, and the edits in " +
+				"its answer are applied as by [coppice patch](patch.md)", Also: []string{"edits", "patch"},
+				Read: toml.Bool(func(s *pipeline.Stage) *bool { return &s.ApplyEdits })},
 		},
 	}
 }
@@ -277,6 +281,9 @@ func (a *agent) declarePipeline(r *toml.Reader) {
 		}
 		if stage.SkipIf != nil && (n == pipeline.Implement || n == pipeline.Release) {
 			r.Fail(p.table.Field(n.String()), "remove it", "skip_if of %s, which is never skipped", n)
+		}
+		if stage.ApplyEdits && n != pipeline.Implement {
+			r.Fail(p.table.Field(n.String()), "remove it", "apply_edits of %s, expected it for implement only", n)
 		}
 		s.Stages = append(s.Stages, stage)
 	}

@@ -26,6 +26,7 @@ branch = "main"
 protected = [".github"]
 set_up = ["npm", "ci"]
 plan = { command = "codex exec", tokens = "100k", skip_if = { labels = ["trivial"] } }
+implement = { apply_edits = true }
 test = { command = "make test", timeout = "10m", retries = 0 }
 security = false
 
@@ -46,12 +47,14 @@ priorities = [0, 1]
 	plan, test := with("codex", "exec"), with("make", "test")
 	plan.Tokens, plan.SkipIf = 100_000, &pipeline.Rule{Labels: []string{"trivial"}}
 	test.Timeout, test.Retries = 10*time.Minute, 0
+	implement := with("claude", "-p")
+	implement.ApplyEdits = true
 	want := &pipeline.Settings{
 		Repository: "/home/shop/src", Branch: "main", Mode: "maintenance",
 		Modes:     []pipeline.Rule{{Mode: "evolution", Priorities: []int{0, 1}}},
 		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, FixAttempts: pipeline.DefaultFixAttempts,
 		Writable: []string{"/home/shop/cache"},
-		Stages:   []pipeline.Stage{plan, with("claude", "-p"), test, none, none, none},
+		Stages:   []pipeline.Stage{plan, implement, test, none, none, none},
 	}
 	unexported := cmpopts.IgnoreUnexported(pipeline.Settings{}, pipeline.Stage{}, pipeline.Rule{})
 	if d := cmp.Diff(want, a.Pipeline, unexported); d != "" {
@@ -73,6 +76,7 @@ func TestPipelineErrors(t *testing.T) {
 		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",
 		"[agent.pipeline]\ntest = \"t\"\nmode = \"wild\"\n":                                    "mode is \"wild\"",
 		"[agent.pipeline]\ntest = \"t\"\nrelease = { command = \"r\", skip_if = {} }":          "skip_if of release, which is never skipped",
+		"[agent.pipeline]\ntest = { command = \"t\", apply_edits = true }":                     "apply_edits of test, expected it for implement only",
 		"[agent.pipeline]\ntest = \"t\"\n[[agent.pipeline.modes]]\nlabels = [\"x\"]":           "a rule without mode",
 		"[agent.pipeline]\ntest = \"t\"\nmodes = [{ mode = \"evolution\", priorities = [9] }]": "expected a priority from 0 to 4",
 		"terminal = true\n[agent.pipeline]\ntest = \"t\"\n":                                    "terminal with [agent.pipeline]",

@@ -52,6 +52,8 @@ type Stage struct {
 	Retries int           `json:"retries" minimum:"0" doc:"How often it is called again in an attempt, after a failure that may pass."`
 	Tokens  int64         `json:"tokens,omitempty" minimum:"0" doc:"What its calls may use in an attempt; 0 for no limit."`
 	SkipIf  *Rule         `json:"skip_if,omitempty" doc:"The stage is skipped for tasks that match."`
+	// ApplyEdits is for Implement.
+	ApplyEdits bool `json:"apply_edits,omitempty" doc:"The command changes no files: the edits in its answer are applied."`
 }
 
 // CommandLine returns the command line of a language model that the stage calls; Plain for none.

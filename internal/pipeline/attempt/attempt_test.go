@@ -131,6 +131,35 @@ func TestPromptLimiters(t *testing.T) {
 	}
 }
 
+// Seed 003, section 5, surgical insertion: a model that cannot change files sees those of its step, and is asked for
+// edits.
+func TestPromptEdits(t *testing.T) {
+	f := facts(detail("shop-1"), change.Maintenance)
+	if prompt := ImplementPrompt(f, nil, 1, 1); strings.Contains(prompt, "SEARCH") || !strings.Contains(prompt, "Edit its files.") {
+		t.Errorf("%s", prompt)
+	}
+	f.ApplyEdits = true
+	f.Shown = []File{
+		{Path: "a.go", Text: "one\n\n\ttwo\n"}, {Path: "new\n| x", Note: "it does not exist"}, {Path: "bin", Text: "a\x00b"},
+		{Path: "latin", Text: "\xff"}, {Path: "large", Text: strings.Repeat("x", MaxShown+1)}, {Path: "empty"},
+	}
+	for range 10 {
+		f.Shown = append(f.Shown, File{Path: "many", Text: strings.Repeat("y", MaxShown/2)})
+	}
+	for _, prompt := range []string{ImplementPrompt(f, nil, 1, 1), FixPrompt(f, "make", "exit code 1", "")} {
+		for _, want := range []string{"<<<<<<< SEARCH", "You cannot change its files", "\na.go:\n| one\n| \n| \ttwo\n",
+			"(it does not exist)", "bin:\n(it is no text)", "latin:\n(it is no text)", "large:\n(it is too large",
+			"empty:\n(it is empty)", "many:\n(it is too large"} {
+			if !strings.Contains(prompt, want) {
+				t.Errorf("the prompt lacks %q:\n%.3000s", want, prompt)
+			}
+		}
+		if strings.Contains(prompt, "Edit its files.") || strings.Contains(prompt, "\n| x") || len(prompt) > maxAllShown+32<<10 {
+			t.Errorf("%d bytes:\n%.3000s", len(prompt), prompt)
+		}
+	}
+}
+
 func TestSchemas(t *testing.T) {
 	for n, texts := range map[pipeline.Name][2][]string{
 		pipeline.Plan: {

@@ -18,6 +18,10 @@ type Facts struct {
 	Like []task.Detail
 	// MayDivide says that the task may be divided into subtasks.
 	MayDivide bool
+	// ApplyEdits says that the model of Implement changes no files, but answers with edits. Shown are the files that it
+	// sees.
+	ApplyEdits bool
+	Shown      []File
 }
 
 // Bounds of a prompt, in bytes. Texts of tasks and of earlier attempts come from anyone; what is longer is cut, and
@@ -64,8 +68,8 @@ Plan nothing that the task does not ask for.
 // ImplementPrompt returns the prompt for a step of a plan. Without a plan, step is nil and the task is done as a whole.
 func ImplementPrompt(f Facts, step *Step, number, of int) string {
 	var b strings.Builder
-	b.WriteString("Make a change in the git repository in the current directory. Edit its files; the change is read " +
-		"from them, checked and committed by a program.\n" + fence + "\n\n")
+	b.WriteString("Make a change in the git repository in the current directory. " + f.editing() + " The change is " +
+		"checked and committed by a program.\n" + fence + "\n\n")
 	f.task(&b)
 	f.history(&b)
 	if step != nil {
@@ -73,6 +77,7 @@ func ImplementPrompt(f Facts, step *Step, number, of int) string {
 			quote(step.Name, 1000), quote(step.Instructions, 8000), quote(strings.Join(step.Files, "\n"), 8000))
 	}
 	b.WriteString("\n# Rules\n\n" + f.modeText() + "\n" + limiters + "\n")
+	f.edits(&b)
 	answerText(&b, pipeline.Implement)
 	return b.String()
 }
@@ -81,12 +86,13 @@ func ImplementPrompt(f Facts, step *Step, number, of int) string {
 func FixPrompt(f Facts, argv, how, output string) string {
 	var b strings.Builder
 	b.WriteString("The change in the git repository in the current directory, which was made for the task below, " +
-		"fails a check.\nFix the EXACT failure and nothing else.\n" + fence + "\n\n")
+		"fails a check.\nFix the EXACT failure and nothing else. " + f.editing() + "\n" + fence + "\n\n")
 	f.task(&b)
 	f.history(&b)
 	fmt.Fprintf(&b, "\n# The failure\n\nThis command has failed (%s):\n%sThe end of its output:\n%s", how,
 		quote(argv, 1000), quote(Tail(output, maxOutput), maxOutput))
 	b.WriteString("\n# Rules\n\n" + f.modeText() + "\n" + limiters + "\n")
+	f.edits(&b)
 	answerText(&b, pipeline.Implement)
 	return b.String()
 }

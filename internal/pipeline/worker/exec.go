@@ -95,7 +95,7 @@ func (a *run) execute(
 	limited, cancel := context.WithTimeoutCause(ctx, s.Timeout, &timeoutError{s.Timeout})
 	defer cancel()
 	exit, why := call.Run(limited, call.Program{
-		Command: proc.Command{Argv: s.Command, Dir: dir, Env: env, Stdin: stdin, Paths: a.paths(n, cli, dir)},
+		Command: proc.Command{Argv: s.Command, Dir: dir, Env: env, Stdin: stdin, Paths: a.paths(n, s, dir)},
 		Output:  out, Call: c, Silence: aidefile.DefaultSilence,
 		Check: func() error { return a.over(n, s, c) },
 	})
@@ -210,18 +210,18 @@ func (a *run) environ(n pipeline.Name) []string {
 }
 
 // paths returns where the command of a stage may write: its directories for temporary files and caches, what its
-// command line and the file need, and the worktree, unless it plans or reviews. Nil means anywhere, where the kernel
-// cannot enforce it.
-func (a *run) paths(n pipeline.Name, cli agentcli.CLI, dir string) *landlock.Paths {
+// command line and the file need, and the worktree, unless it plans, reviews or only answers. Nil means anywhere, where
+// the kernel cannot enforce it.
+func (a *run) paths(n pipeline.Name, s pipeline.Stage, dir string) *landlock.Paths {
 	if landlock.Supported() != nil && a.settings.Writable == nil {
 		return nil
 	}
 	home, _ := os.UserHomeDir()
 	writable := []string{a.temporary(), a.cache()}
-	if n != pipeline.Plan && n != pipeline.Security {
+	if n != pipeline.Plan && n != pipeline.Security && !s.ApplyEdits {
 		writable = append(writable, dir)
 	}
-	for _, name := range homes(cli) {
+	for _, name := range homes(s.CommandLine()) {
 		writable = append(writable, "-"+filepath.Join(home, name))
 	}
 	for _, kv := range a.env { // the account may be in another place

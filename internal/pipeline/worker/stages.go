@@ -122,7 +122,9 @@ func (a *run) implement(ctx context.Context, plan attempt.Answer) (done attempt.
 		}
 	}
 	for i, step := range steps {
-		d, err := a.edit(ctx, s, attempt.ImplementPrompt(a.facts, step, i+1, len(steps)))
+		d, err := a.edit(ctx, s, a.files(step), func(f attempt.Facts) string {
+			return attempt.ImplementPrompt(f, step, i+1, len(steps))
+		})
 		if err != nil {
 			return done, err
 		}
@@ -139,32 +141,6 @@ func (a *run) implement(ctx context.Context, plan attempt.Answer) (done attempt.
 	a.note("implemented: " + cmp.Or(done.Summary, "without a summary"))
 	_, err = a.check(ctx)
 	return done, err
-}
-
-// edit lets a model make a change.
-func (a *run) edit(ctx context.Context, s pipeline.Stage, prompt string) (attempt.Done, error) {
-	got, err := a.call(ctx, pipeline.Implement, s, prompt)
-	if err != nil {
-		return attempt.Done{}, err
-	}
-	// The change is what counts. An answer in another form only tells less.
-	schema, err := answer.ParseSchema([]byte(attempt.Schema(pipeline.Implement)))
-	if err != nil {
-		return attempt.Done{}, err
-	}
-	text, err := schema.Find(got.text)
-	if err != nil {
-		return attempt.Done{}, nil
-	}
-	d, err := attempt.Read[attempt.Done](text)
-	if err != nil {
-		return attempt.Done{}, nil
-	}
-	a.learnt = a.learnt.With(d.Report)
-	if end := attempt.Learned(pipeline.Implement, d.Report, a.facts.Rules.MaxFiles); end != nil {
-		return d, end
-	}
-	return d, nil
 }
 
 // check reads the change from git, and checks it against the rules of the mode and the integrity of the tests.
@@ -221,8 +197,9 @@ func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, err
 		}
 		a.say("test has failed (%s); fix %d of %d begins", failed.how, fix+1, a.settings.FixAttempts)
 		a.stage = pipeline.Implement
-		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement),
-			attempt.FixPrompt(a.facts, strings.Join(s.Command, " "), failed.how, failed.output))
+		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement), changedPaths(c), func(f attempt.Facts) string {
+			return attempt.FixPrompt(f, strings.Join(s.Command, " "), failed.how, failed.output)
+		})
 		if err != nil {
 			return nil, err
 		}
