@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
 func TestCommit(t *testing.T) {
@@ -93,7 +95,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add("s\n\nCoppice-Task: x", "\n\n\nCoppice-Task: x\n ---\n")
 	f.Add("#", "#\n\x00\x1b]0;Coppice-Task: x\x07\nCoppice-Task: x\v\f")
 	dir := f.TempDir()
-	if out, err := try(dir, "init", "-q"); err != nil {
+	if out, err := gittest.Try(dir, "init", "-q"); err != nil {
 		f.Fatal(out)
 	}
 	f.Fuzz(func(t *testing.T, subject, body string) {

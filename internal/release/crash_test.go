@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/filelock"
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
 // crashAt names the variable that makes this program merge and kill itself. Its value is STEP|COMMIT|DIRECTORY;
@@ -103,7 +104,7 @@ func TestKilled(t *testing.T) {
 				check := p.local()
 				commit := p.attempt("t", p.first, crashChange...)
 				p.kill(step, commit)
-				if out, err := try(p.dir, "commit", "-qam", "x"); err == nil && step != "combined" {
+				if out, err := gittest.Try(p.dir, "commit", "-qam", "x"); err == nil && step != "combined" {
 					t.Errorf("git commits in between: %s", out)
 				} else if step == "combined" { // the person has committed
 					return
@@ -126,7 +127,7 @@ func TestKilled(t *testing.T) {
 				case "merge another":
 					other := p.attempt("u", p.first, "other=1")
 					want = p.merge(other).Commit
-					if _, err := try(p.dir, "merge-base", "--is-ancestor", commit, want); (err == nil) != merged {
+					if _, err := gittest.Try(p.dir, "merge-base", "--is-ancestor", commit, want); (err == nil) != merged {
 						t.Errorf("it contains the commit: %v", err == nil)
 					}
 				}

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,34 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
-func TestMain(m *testing.M) {
-	home, err := os.MkdirTemp("", "release-home")
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "XDG_") {
-			os.Unsetenv(name)
-		}
-	}
-	os.Setenv("HOME", home)
-	os.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	if crashed := os.Getenv(crashAt); crashed != "" {
-		os.Exit(crash(crashed))
-	}
-	code := m.Run()
-	os.RemoveAll(home)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { gittest.Main(m, crashAt, crash) }
 
 // repository is that of a person, whose branch main is checked out in dir.
 type repository struct {
@@ -89,11 +64,7 @@ func (p *repository) open(dir string) {
 // at runs git in a directory and returns its output without the last newline.
 func (p *repository) at(dir string, args ...string) string {
 	p.Helper()
-	out, err := try(dir, args...)
-	if err != nil {
-		p.Fatalf("git %q: %v: %s", args, err, out)
-	}
-	return out
+	return gittest.Run(p, dir, args...)
 }
 
 func (p *repository) git(args ...string) string {
@@ -101,27 +72,9 @@ func (p *repository) git(args ...string) string {
 	return p.at(p.dir, args...)
 }
 
-func try(dir string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return stderr.String(), err
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
-}
-
 func (p *repository) write(name, text string) {
 	p.Helper()
-	path := filepath.Join(p.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		p.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		p.Fatal(err)
-	}
+	gittest.Write(p, filepath.Join(p.dir, name), text)
 }
 
 func (p *repository) read(name string) string {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
 // Goroutines and processes merge into one branch while a person commits to it, with commit -a. All commits
@@ -65,9 +67,9 @@ func TestQueue(t *testing.T) {
 			text := strings.Repeat("x", own+1)
 			os.WriteFile(p.dir+"/a", []byte(text), 0o644)
 			for ok := false; !ok; { // until git gets its locks
-				out, err := try(p.dir, "commit", "-qam", "person")
+				out, err := gittest.Try(p.dir, "commit", "-qam", "person")
 				ok = err == nil
-				if _, err := try(p.dir, "diff", "--quiet", "HEAD", "--", "a"); (err == nil) != ok {
+				if _, err := gittest.Try(p.dir, "diff", "--quiet", "HEAD", "--", "a"); (err == nil) != ok {
 					t.Errorf("a was lost: %s", out)
 					return
 				}
@@ -79,7 +81,7 @@ func TestQueue(t *testing.T) {
 	close(done)
 	person.Wait()
 	p.git("add", "a")
-	try(p.dir, "commit", "-qam", "last")
+	gittest.Try(p.dir, "commit", "-qam", "last")
 	p.same("the status", p.status(), "?? mine")
 	for i, commit := range commits {
 		found, err := p.repo.Merged(t.Context(), "main", "t"+itoa(int64(i)), noon)

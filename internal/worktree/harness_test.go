@@ -1,41 +1,15 @@
 package worktree
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
-func TestMain(m *testing.M) {
-	home, err := os.MkdirTemp("", "worktree-home")
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "XDG_") {
-			os.Unsetenv(name)
-		}
-	}
-	os.Setenv("HOME", home)
-	os.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	if crashed := os.Getenv(crashAt); crashed != "" {
-		os.Exit(crash(crashed))
-	}
-	code := m.Run()
-	os.RemoveAll(home)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { gittest.Main(m, crashAt, crash) }
 
 // place has a repository and its Repo for a test.
 type place struct {
@@ -72,36 +46,14 @@ func (p *place) open(o Options) {
 // at runs git in a directory and returns its output without the last newline.
 func (p *place) at(dir string, args ...string) string {
 	p.Helper()
-	out, err := p.try(dir, args...)
-	if err != nil {
-		p.Fatalf("git %q: %v: %s", args, err, out)
-	}
-	return out
-}
-
-func (p *place) try(dir string, args ...string) (string, error) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return stderr.String(), err
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
+	return gittest.Run(p, dir, args...)
 }
 
 func (p *place) write(name, text string) { p.writeIn(p.dir, name, text) }
 
 func (p *place) writeIn(dir, name, text string) {
 	p.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		p.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		p.Fatal(err)
-	}
+	gittest.Write(p, filepath.Join(dir, name), text)
 }
 
 // create makes a worktree and returns it, not in use.
@@ -155,7 +107,7 @@ func (p *place) parked() []string {
 
 // show returns the content of a file in a revision; "none" if there is none.
 func (p *place) show(revision, name string) string {
-	out, err := p.try(p.dir, "show", revision+":"+name)
+	out, err := gittest.Try(p.dir, "show", revision+":"+name)
 	if err != nil {
 		return "none"
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/git/gittest"
 )
 
 // R18: a dirty worktree is never deleted without a parked ref. Each case makes a worktree dirty in one
@@ -203,7 +205,7 @@ func TestRemoveCommits(t *testing.T) {
 			p.writeIn(dir, "a", "theirs")
 			theirs := commit(p, dir, "y")
 			p.at(dir, "checkout", "-q", "coppice/t-1")
-			if _, err := p.try(dir, "merge", theirs); err == nil {
+			if _, err := gittest.Try(dir, "merge", theirs); err == nil {
 				p.Fatal("the merge has no conflict")
 			}
 			return []string{ours, theirs}
