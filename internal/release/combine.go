@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
@@ -31,13 +32,13 @@ func (r *Repo) combine(ctx context.Context, tip, commit string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	title, err := r.git().line(ctx, "log", "-1", "--no-color", "--no-patch", "--format=%s", "--end-of-options", commit,
+	title, err := r.git().Line(ctx, "log", "-1", "--no-color", "--no-patch", "--format=%s", "--end-of-options", commit,
 		"--")
 	if err != nil {
 		return "", err
 	}
 	message := subject(fmt.Sprintf("Merge %.12s: %s", commit, subject(title))) + "\n"
-	return r.commitTree(ctx, tree, message, now(), tip, commit)
+	return r.commitTree(ctx, tree, message, time.Now(), tip, commit)
 }
 
 // mergeTrees merges two commits in a git directory of its own, which has no configuration of others. So no
@@ -56,8 +57,8 @@ func (r *Repo) mergeTrees(ctx context.Context, tip, commit string) (tree string,
 	if err := writeAttributes(ctx, g, tip); err != nil {
 		return "", fmt.Errorf("reading the attributes of the branch: %w", err)
 	}
-	out, err := g.run(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit)
-	fields := split(out)
+	out, err := g.Run(ctx, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit)
+	fields := gitcmd.Split(out)
 	switch code := gitcmd.ExitCode(err); {
 	case err == nil && len(fields) == 1:
 		return fields[0], nil
@@ -75,7 +76,7 @@ func (r *Repo) mergeTrees(ctx context.Context, tip, commit string) (tree string,
 const isolatedConfig = "[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = %s\n"
 
 // isolated makes a git directory with a work tree below dir on the objects of the repository.
-func (r *Repo) isolated(dir string) (git, error) {
+func (r *Repo) isolated(dir string) (gitcmd.Runner, error) {
 	for name, text := range map[string]string{
 		"git/HEAD":       "ref: refs/heads/none\n",
 		"git/config":     fmt.Sprintf(isolatedConfig, r.format),
@@ -84,10 +85,10 @@ func (r *Repo) isolated(dir string) (git, error) {
 	} {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return git{}, err
+			return gitcmd.Runner{}, err
 		}
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return git{}, err
+			return gitcmd.Runner{}, err
 		}
 	}
 	env := []string{
@@ -97,7 +98,9 @@ func (r *Repo) isolated(dir string) (git, error) {
 	if shallow := filepath.Join(r.common, "shallow"); exists(shallow) {
 		env = append(env, "GIT_SHALLOW_FILE="+shallow)
 	}
-	return git{dir: filepath.Join(dir, "git"), work: filepath.Join(dir, "work"), env: env}, nil
+	g := runner(filepath.Join(dir, "git"))
+	g.Work, g.Env = filepath.Join(dir, "work"), append(g.Env, env...)
+	return g, nil
 }
 
 func exists(name string) bool {
@@ -106,13 +109,13 @@ func exists(name string) bool {
 }
 
 // writeAttributes writes the .gitattributes files of a commit to the work tree of g.
-func writeAttributes(ctx context.Context, g git, commit string) error {
-	root, err := os.OpenRoot(g.work)
+func writeAttributes(ctx context.Context, g gitcmd.Runner, commit string) error {
+	root, err := os.OpenRoot(g.Work)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	files, err := g.names(ctx, "ls-tree", "-r", "-z", "--full-tree", commit)
+	files, err := g.Names(ctx, "ls-tree", "-r", "-z", "--full-tree", commit)
 	if err != nil {
 		return err
 	}
@@ -127,7 +130,7 @@ func writeAttributes(ctx context.Context, g git, commit string) error {
 			return fmt.Errorf("more than %d files", maxAttributeFiles)
 		}
 		var text []byte
-		err := g.read(ctx, func(r io.Reader) (err error) {
+		err := g.Read(ctx, func(r io.Reader) (err error) {
 			text, err = io.ReadAll(io.LimitReader(r, maxAttributeFile+1))
 			return err
 		}, "cat-file", "blob", fields[2])

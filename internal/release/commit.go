@@ -39,11 +39,11 @@ func (r *Repo) makeCommit(ctx context.Context, c Commit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tree, err := r.git().line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", c.Tree+"^{tree}")
+	tree, err := r.git().Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", c.Tree+"^{tree}")
 	if err != nil || tree != c.Tree { // a commit has a tree, too, but what was checked is a tree
 		return "", fmt.Errorf("%q is no tree of the repository", c.Tree)
 	}
-	old, err := r.git().line(ctx, "rev-parse", "--verify", base+"^{tree}")
+	old, err := r.git().Line(ctx, "rev-parse", "--verify", base+"^{tree}")
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func (r *Repo) makeCommit(ctx context.Context, c Commit) (string, error) {
 		return "", ErrEmpty
 	}
 	if c.At.IsZero() {
-		c.At = now()
+		c.At = time.Now()
 	}
 	return r.commitTree(ctx, tree, message, c.At, base)
 }
@@ -67,8 +67,8 @@ func (r *Repo) commitTree(ctx context.Context, tree, message string, at time.Tim
 		args = append(args, "-p", p)
 	}
 	g := r.git()
-	g.env = who.environ(at)
-	out, err := g.runWith(ctx, message, append(args, "-F", "-", tree)...)
+	g.Env = append(g.Env, who.environ(at)...)
+	out, err := g.RunWith(ctx, message, append(args, "-F", "-", tree)...)
 	return strings.TrimSuffix(out, "\n"), err
 }
 

@@ -105,8 +105,8 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := git{dir: dir + "/.git"}
-		out, err := g.runWith(t.Context(), message, "interpret-trailers", "--parse", "--no-divider")
+		g := runner(dir + "/.git")
+		out, err := g.RunWith(t.Context(), message, "interpret-trailers", "--parse", "--no-divider")
 		if err != nil || out != "Coppice-Task: t\nCoppice-Attempt: 1\n" {
 			t.Errorf("%q has the trailers %q, %v", message, out, err)
 		}

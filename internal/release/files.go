@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	gitcmd "github.com/coppice-dev/coppice/internal/git"
 )
 
 // change is a path that differs between two commits.
@@ -32,7 +34,7 @@ const (
 
 // changes returns what a merge changes, by path.
 func (r *Repo) changes(ctx context.Context, i intent) (all []change, err error) {
-	fields, err := r.git().names(ctx, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames",
+	fields, err := r.git().Names(ctx, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames",
 		"--ignore-submodules=none", i.Old, i.New)
 	if err != nil {
 		return nil, err
@@ -49,12 +51,12 @@ func (r *Repo) changes(ctx context.Context, i intent) (all []change, err error) 
 
 // dirty returns those changes that would overwrite something in a worktree: a local change, staged or not, a
 // file that is not tracked, ignored or not, or a submodule that is checked out, as git would not update it.
-func (x *index) dirty(ctx context.Context, draft git, old string, changes []change) (all []string, err error) {
-	unstaged, err := draft.names(ctx, "diff-files", "-z", "--name-only", ignoreDirty)
+func (x *index) dirty(ctx context.Context, draft gitcmd.Runner, old string, changes []change) (all []string, err error) {
+	unstaged, err := draft.Names(ctx, "diff-files", "-z", "--name-only", ignoreDirty)
 	if err != nil {
 		return nil, err
 	}
-	staged, err := draft.names(ctx, "diff-index", "-z", "--name-only", "--no-renames",
+	staged, err := draft.Names(ctx, "diff-index", "-z", "--name-only", "--no-renames",
 		"--ignore-submodules=none", "--cached", old, "--")
 	if err != nil {
 		return nil, err
@@ -93,10 +95,10 @@ func (x *index) dirty(ctx context.Context, draft git, old string, changes []chan
 // files are those of a worktree. Nothing outside of it is reached through symbolic links.
 type files struct {
 	root *os.Root
-	git  git // with the index that the files belong to
+	git  gitcmd.Runner // with the index that the files belong to
 }
 
-func openFiles(top string, g git) (*files, error) {
+func openFiles(top string, g gitcmd.Runner) (*files, error) {
 	root, err := os.OpenRoot(top)
 	return &files{root, g}, err
 }
@@ -215,7 +217,7 @@ func (f *files) written(ctx context.Context, c change) (bool, error) {
 		args = []string{"cat-file", "blob", c.newID}
 	}
 	same := false
-	err = f.git.read(ctx, func(whole io.Reader) (err error) {
+	err = f.git.Read(ctx, func(whole io.Reader) (err error) {
 		same, err = isPrefix(content, whole)
 		return err
 	}, args...)
@@ -271,6 +273,6 @@ func (f *files) checkOut(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	_, err := f.git.runWith(ctx, strings.Join(paths, "\x00")+"\x00", "checkout-index", "--force", "-z", "--stdin")
+	_, err := f.git.RunWith(ctx, strings.Join(paths, "\x00")+"\x00", "checkout-index", "--force", "-z", "--stdin")
 	return err
 }

@@ -51,7 +51,7 @@ func (r *Repo) follow(ctx context.Context, p place, i intent) error {
 }
 
 // prepare checks that the files and the index can follow. It changes nothing.
-func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft git, err error) {
+func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft gitcmd.Runner, err error) {
 	head, err := x.head()
 	if err != nil {
 		return draft, err
@@ -77,7 +77,7 @@ func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft git, err 
 	if draft, err = x.draft(ctx); err != nil {
 		return draft, err
 	}
-	unmerged, err := draft.names(ctx, "diff-files", "-z", "--name-only", "--diff-filter=U", ignoreDirty)
+	unmerged, err := draft.Names(ctx, "diff-files", "-z", "--name-only", "--diff-filter=U", ignoreDirty)
 	if err != nil {
 		return draft, err
 	}
@@ -96,8 +96,8 @@ func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft git, err 
 }
 
 // write writes the files and the new index, and moves the branch.
-func (r *Repo) write(ctx context.Context, x *index, draft git, i intent) error {
-	if _, err := draft.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", i.Old, i.New); err != nil {
+func (r *Repo) write(ctx context.Context, x *index, draft gitcmd.Runner, i intent) error {
+	if _, err := draft.Run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", i.Old, i.New); err != nil {
 		if gitcmd.ExitCode(err) > 0 {
 			err = &DirtyError{Worktree: x.top, Err: err}
 		}
@@ -154,11 +154,11 @@ func (r *Repo) restore(ctx context.Context, x *index, i intent) error {
 	if err != nil {
 		return err
 	}
-	inIndex, err := draft.names(ctx, "ls-files", "-z", "--cached")
+	inIndex, err := draft.Names(ctx, "ls-files", "-z", "--cached")
 	if err != nil {
 		return err
 	}
-	changed, err := draft.names(ctx, "diff-files", "-z", "--name-only", ignoreDirty)
+	changed, err := draft.Names(ctx, "diff-files", "-z", "--name-only", ignoreDirty)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/filelock"
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
@@ -44,10 +43,14 @@ func (x *index) path(name string) string { return filepath.Join(x.place.git, nam
 func (x *index) flock() string { return x.path(flockName) }
 
 // git runs commands in the worktree. Those that write the index use one of its copies.
-func (x *index) git(name string) git {
-	g := git{dir: x.place.git, work: x.top, keep: x.keep}
+func (x *index) git(name string) gitcmd.Runner {
+	g := runner(x.place.git)
+	g.Work = x.top
+	if x.keep != nil {
+		g.Files = []*os.File{x.keep.File()} // a killed process leaves it the lock
+	}
 	if name != "" {
-		g.index = x.path(name)
+		g.Index = x.path(name)
 	}
 	return g
 }
@@ -68,23 +71,18 @@ func (x *index) lock(ctx context.Context, i intent) (left *intent, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removeIfExists(x.path(draftName))) }()
-	deadline := time.Now().Add(lockTimeout)
-	for pause := lockPause; ; pause = min(2*pause, maxLockPause) {
-		err := os.Link(x.path(draftName), x.path(lockName)) // the lock exists with its text, or not at all
+	err = gitcmd.RetryLocked(ctx, func() (locked bool, err error) {
+		err = os.Link(x.path(draftName), x.path(lockName)) // the lock exists with its text, or not at all
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
+			return false, err
 		}
-		if left, err := x.left(); left != nil || err != nil {
-			return left, err
+		if left, err = x.left(); left != nil || err != nil {
+			return false, err
 		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%s exists since %v: another git command is active, or was killed",
-				x.path(lockName), lockTimeout)
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return nil, err
-		}
-	}
+		return true, fmt.Errorf("%s exists since %v: another git command is active, or was killed", x.path(lockName),
+			gitcmd.LockTimeout)
+	})
+	return left, err
 }
 
 // left returns the intent of the process of this package that has locked the index; nil if there is none.
@@ -141,14 +139,14 @@ func removeIfExists(name string) error {
 // draft copies the index, with its time: git compares that with the times of files to find those that
 // were changed in the moment in which the index was written. Files in the copy that have only other
 // times than the index says are no longer taken for changed.
-func (x *index) draft(ctx context.Context) (git, error) {
+func (x *index) draft(ctx context.Context) (gitcmd.Runner, error) {
 	if err := x.removeDrafts(); err != nil {
-		return git{}, err
+		return gitcmd.Runner{}, err
 	}
 	from := x.path(indexName)
 	info, err := os.Stat(from)
 	if err != nil {
-		return git{}, err
+		return gitcmd.Runner{}, err
 	}
 	text, err := os.ReadFile(from)
 	if err == nil {
@@ -158,10 +156,10 @@ func (x *index) draft(ctx context.Context) (git, error) {
 		err = os.Chtimes(x.path(draftName), info.ModTime(), info.ModTime())
 	}
 	if err != nil {
-		return git{}, err
+		return gitcmd.Runner{}, err
 	}
 	g := x.git(draftName)
-	_, err = g.run(ctx, "update-index", "-q", "--refresh", "--unmerged")
+	_, err = g.Run(ctx, "update-index", "-q", "--refresh", "--unmerged")
 	if gitcmd.ExitCode(err) == 1 { // some files are changed
 		err = nil
 	}

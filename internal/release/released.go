@@ -40,7 +40,7 @@ func (r *Repo) Merged(ctx context.Context, into, task string, since time.Time) (
 		return nil, errors.Join(err, fmt.Errorf("there is no branch %s", into))
 	}
 	w := walk{task: task, since: since}
-	if err = r.git().read(ctx, w.read, "log", "-z", "--no-color", "--no-notes", "--no-mailmap", "--no-patch",
+	if err = r.git().Read(ctx, w.read, "log", "-z", "--no-color", "--no-notes", "--no-mailmap", "--no-patch",
 		"--max-count="+strconv.Itoa(maxWalk+1), logFormat, "--end-of-options", tip, "--"); w.enough {
 		err = nil
 	}
@@ -55,7 +55,7 @@ func (r *Repo) Merged(ctx context.Context, into, task string, since time.Time) (
 
 // taskOf returns the task in the trailers of a commit; "" if it has none.
 func (r *Repo) taskOf(ctx context.Context, commit string) (string, error) {
-	return r.git().line(ctx, "log", "-1", "--no-color", "--no-patch",
+	return r.git().Line(ctx, "log", "-1", "--no-color", "--no-patch",
 		"--format=%(trailers:key="+taskTrailer+",valueonly,unfold,separator=%x0a)", "--end-of-options", commit, "--")
 }
 

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	gitcmd "github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -56,9 +57,11 @@ func find(ctx context.Context, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	g := runner("")
+	g.Env = append(g.Env, "PWD="+dir)
 	ask := func(args ...string) (string, error) {
 		args = append([]string{"-C", dir, "rev-parse", "--path-format=absolute"}, args...)
-		return git{env: []string{"PWD=" + dir}}.line(ctx, args...)
+		return g.Line(ctx, args...)
 	}
 	r := &Repo{step: func(string) {}}
 	if r.common, err = ask("--git-common-dir"); err != nil {
@@ -100,11 +103,11 @@ func find(ctx context.Context, dir string) (*Repo, error) {
 }
 
 // git runs commands on what all worktrees share.
-func (r *Repo) git() git { return git{dir: r.common} }
+func (r *Repo) git() gitcmd.Runner { return runner(r.common) }
 
 // config returns a value of the configuration; "" if it has none.
 func (r *Repo) config(ctx context.Context, name string) (string, error) {
-	value, err := r.git().line(ctx, "config", "--get", name)
+	value, err := r.git().Line(ctx, "config", "--get", name)
 	if gitcmd.ExitCode(err) == 1 {
 		err = nil
 	}
@@ -119,10 +122,10 @@ func (r *Repo) branch(ctx context.Context, name string) (string, error) {
 	if name == "" || name == "HEAD" || name[0] == '-' || len(name) > 1000 || strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("%q is no name of a branch", plaintext.OneLine(name, 100))
 	}
-	if _, err := r.git().run(ctx, "check-ref-format", ref); err != nil {
+	if _, err := r.git().Run(ctx, "check-ref-format", ref); err != nil {
 		return "", fmt.Errorf("%q is no name of a branch: %w", plaintext.OneLine(name, 100), err)
 	}
-	target, err := r.git().line(ctx, "symbolic-ref", "--quiet", ref)
+	target, err := r.git().Line(ctx, "symbolic-ref", "--quiet", ref)
 	if gitcmd.ExitCode(err) == 1 { // it is none
 		return ref, nil
 	}
@@ -134,7 +137,7 @@ func (r *Repo) branch(ctx context.Context, name string) (string, error) {
 
 // commit returns the commit that a revision names.
 func (r *Repo) commit(ctx context.Context, revision string) (string, error) {
-	id, err := r.git().line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+	id, err := r.git().Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
 		return "", fmt.Errorf("%q is no commit of the repository: %w", plaintext.OneLine(revision, 100), err)
 	}
@@ -143,7 +146,7 @@ func (r *Repo) commit(ctx context.Context, revision string) (string, error) {
 
 // contains reports whether a commit is tip or one of its ancestors.
 func (r *Repo) contains(ctx context.Context, tip, commit string) (bool, error) {
-	_, err := r.git().run(ctx, "merge-base", "--is-ancestor", commit, tip)
+	_, err := r.git().Run(ctx, "merge-base", "--is-ancestor", commit, tip)
 	if gitcmd.ExitCode(err) == 1 {
 		return false, nil
 	}
@@ -152,7 +155,7 @@ func (r *Repo) contains(ctx context.Context, tip, commit string) (bool, error) {
 
 // move moves a reference from one commit to another, or makes it if old is "". It returns errMoved if the
 // reference is not at old.
-func (r *Repo) move(ctx context.Context, g git, ref, old, commit, why string) error {
+func (r *Repo) move(ctx context.Context, g gitcmd.Runner, ref, old, commit, why string) error {
 	expected := old
 	if old == "" {
 		expected = strings.Repeat("0", len(commit))
@@ -161,8 +164,8 @@ func (r *Repo) move(ctx context.Context, g git, ref, old, commit, why string) er
 	if err != nil {
 		return err
 	}
-	g.env = append(g.env, who.environ(now())...) // for the reflog
-	_, err = g.run(ctx, "update-ref", "--no-deref", "-m", why, "--", ref, commit, expected)
+	g.Env = append(g.Env, who.environ(time.Now())...) // for the reflog
+	_, err = g.Run(ctx, "update-ref", "--no-deref", "-m", why, "--", ref, commit, expected)
 	if err == nil {
 		return nil
 	}
@@ -179,8 +182,8 @@ func (r *Repo) move(ctx context.Context, g git, ref, old, commit, why string) er
 // tip returns the commit of a reference; "" if there is none.
 func (r *Repo) tip(ctx context.Context, ref string) (string, error) { return tip(ctx, r.git(), ref) }
 
-func tip(ctx context.Context, g git, ref string) (string, error) {
-	id, err := g.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+func tip(ctx context.Context, g gitcmd.Runner, ref string) (string, error) {
+	id, err := g.Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 	if gitcmd.ExitCode(err) == 1 {
 		err = nil
 	}

@@ -102,8 +102,8 @@ func (repo *gitRepo) inspect(ctx context.Context, rec *record, path string) prob
 	case strings.TrimSuffix(string(link), "\n") != "gitdir: "+admin:
 		return "its file .git points elsewhere"
 	}
-	g := git{dir: admin, work: path}
-	switch branch, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD"); {
+	g := gitIn(admin, path)
+	switch branch, err := g.Line(ctx, "symbolic-ref", "--quiet", "HEAD"); {
 	case gitcmd.ExitCode(err) == 1:
 		return "its HEAD is detached"
 	case err != nil:
@@ -117,7 +117,7 @@ func (repo *gitRepo) inspect(ctx context.Context, rec *record, path string) prob
 	if _, err := os.Lstat(filepath.Join(admin, "index")); err != nil {
 		return "its index is missing"
 	}
-	if _, err := g.run(ctx, "ls-files", "--unmerged", "-z"); err != nil {
+	if _, err := g.Run(ctx, "ls-files", "--unmerged", "-z"); err != nil {
 		return problem("its index cannot be read: " + err.Error())
 	}
 	for name, what := range map[string]string{"index.lock": "its index is locked", "locked": "it is locked"} {

@@ -137,8 +137,9 @@ func (r *Repo) add(ctx context.Context, rec *record, l *filelock.Lock) error {
 	if err != nil || admin == "" {
 		return errors.Join(err, errors.New("git does not list the new worktree"))
 	}
-	g := git{dir: admin, work: path, network: true, keep: []*filelock.Lock{l}}
-	if _, err := g.run(ctx, "reset", "--hard", "--quiet", "--no-recurse-submodules"); err != nil {
+	g := gitIn(admin, path).keeping(l)
+	g.Network = true
+	if _, err := g.Run(ctx, "reset", "--hard", "--quiet", "--no-recurse-submodules"); err != nil {
 		return err
 	}
 	r.step("checked out")

@@ -172,7 +172,7 @@ func (r *Repo) garbageWorktree(rec *record, o GarbageOptions) (*Item, error) {
 // of the user, remote-tracking branches or tags.
 func (r *Repo) garbageBranches(ctx context.Context) (all []Item, err error) {
 	const format = "%(refname) %(objectname) %(worktreepath)"
-	out, err := r.git.shared().run(ctx, "for-each-ref", "--format="+format, heads+branches)
+	out, err := r.git.shared().Run(ctx, "for-each-ref", "--format="+format, heads+branches)
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], heads+branches)

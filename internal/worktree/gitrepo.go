@@ -24,10 +24,10 @@ type gitRepo struct {
 }
 
 // shared runs commands on what all worktrees share.
-func (repo *gitRepo) shared() git { return git{dir: repo.common} }
+func (repo *gitRepo) shared() git { return gitIn(repo.common, "") }
 
 // workTree runs commands in the work tree of the repository.
-func (repo *gitRepo) workTree() git { return git{dir: repo.own, work: repo.top} }
+func (repo *gitRepo) workTree() git { return gitIn(repo.own, repo.top) }
 
 // adminDir returns the directory that git keeps of the worktree at a path. It is "" if git knows no
 // worktree there.
@@ -52,7 +52,7 @@ func (repo *gitRepo) resolve(ctx context.Context, base string) (string, error) {
 	if base == "" {
 		base = "HEAD"
 	}
-	commit, ok := git{dir: repo.own}.commit(ctx, base)
+	commit, ok := gitIn(repo.own, "").commit(ctx, base)
 	if !ok {
 		return "", fmt.Errorf("the base %q is no commit of the repository", plaintext.OneLine(base, 200))
 	}
@@ -66,7 +66,7 @@ func (repo *gitRepo) ignore(ctx context.Context, dir string) error {
 		return nil
 	}
 	g := repo.workTree()
-	tracked, err := g.names(ctx, "ls-files", "-z", "--", ":(top,literal)"+inside)
+	tracked, err := g.Names(ctx, "ls-files", "-z", "--", ":(top,literal)"+inside)
 	if err != nil {
 		return err
 	}
@@ -98,35 +98,35 @@ func (repo *gitRepo) exclude(inside string) error {
 // addWorktree registers a worktree without files and makes its branch. If this process is killed, the command
 // keeps the locks.
 func (repo *gitRepo) addWorktree(ctx context.Context, path, branch, commit string, locks ...*filelock.Lock) error {
-	g := git{dir: repo.common, keep: locks}
-	_, err := g.run(ctx, "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", branch, "--", path, commit)
+	g := repo.shared().keeping(locks...)
+	_, err := g.Run(ctx, "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", branch, "--", path, commit)
 	return err
 }
 
 // removeWorktree unregisters a worktree whose directory is gone. If this process is killed, the command keeps
 // the locks.
 func (repo *gitRepo) removeWorktree(ctx context.Context, path string, locks ...*filelock.Lock) error {
-	g := git{dir: repo.common, keep: locks}
-	_, err := g.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	g := repo.shared().keeping(locks...)
+	_, err := g.Run(ctx, "worktree", "remove", "--force", "--force", "--", path)
 	return err
 }
 
 // isCheckedOut reports whether a worktree has a branch checked out, which ref names in full.
 func (repo *gitRepo) isCheckedOut(ctx context.Context, ref string) (bool, error) {
-	lines, err := repo.shared().names(ctx, "worktree", "list", "--porcelain", "-z")
+	lines, err := repo.shared().Names(ctx, "worktree", "list", "--porcelain", "-z")
 	return err == nil && slices.Contains(lines, "branch "+ref), err
 }
 
 // isMerged reports whether a commit is in what stays when all attempts are removed.
 func (repo *gitRepo) isMerged(ctx context.Context, commit string) (bool, error) {
 	args := append([]string{"rev-list", "--max-count=1", commit, "--not"}, staying...)
-	left, err := repo.shared().line(ctx, args...)
+	left, err := repo.shared().Line(ctx, args...)
 	return err == nil && left == "", err
 }
 
 // deleteRef deletes a reference if it names a commit.
 func (repo *gitRepo) deleteRef(ctx context.Context, ref, commit string) error {
-	_, err := repo.shared().run(ctx, "update-ref", "-d", ref, commit)
+	_, err := repo.shared().Run(ctx, "update-ref", "-d", ref, commit)
 	return err
 }
 

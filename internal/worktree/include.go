@@ -69,7 +69,7 @@ func (repo *gitRepo) included(ctx context.Context, except string) (names []strin
 		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", patterns))
 	}
 	g := repo.workTree()
-	matching, err := g.names(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+patterns)
+	matching, err := g.Names(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+patterns)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ const (
 // commits is in a branch of the user, a remote-tracking branch or a tag, or one of their commits makes
 // the same changes.
 func (w *parkedWork) merged(ctx context.Context, p parkedRef) (reason string, err error) {
-	out, err := w.git.run(ctx, slices.Concat([]string{"rev-list", "--parents", "--max-count=" +
+	out, err := w.git.Run(ctx, slices.Concat([]string{"rev-list", "--parents", "--max-count=" +
 		strconv.Itoa(maxParkedCommits+1), p.commit, "--not"}, staying)...)
 	if err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (w *parkedWork) merged(ctx context.Context, p parkedRef) (reason string, er
 	if len(commits) == 0 && own == "" {
 		return "all its commits are in branches or tags", nil
 	}
-	out, err = w.git.run(ctx, slices.Concat([]string{"rev-list", "--no-merges", "--max-count=" +
+	out, err = w.git.Run(ctx, slices.Concat([]string{"rev-list", "--no-merges", "--max-count=" +
 		strconv.Itoa(maxOtherCommits)}, staying, []string{"--not", p.commit})...)
 	if err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func (w *parkedWork) merged(ctx context.Context, p parkedRef) (reason string, er
 	if len(p.parents) > 1 { // what was staged is not in its tree
 		return "", nil
 	}
-	fork, err := w.git.line(ctx, "merge-base", p.commit, "HEAD")
+	fork, err := w.git.Line(ctx, "merge-base", p.commit, "HEAD")
 	if err != nil {
 		return "", nil //nolint:nilerr // they have no commit in common
 	}
@@ -104,7 +104,7 @@ func (w *parkedWork) patches(ctx context.Context, commits []string) (map[string]
 		return p.ids, nil
 	}
 	input := strings.Join(commits, "\n") + "\n"
-	err := w.git.stream(ctx, input, p, append(slices.Clone(diffTree), "--stdin")...)
+	err := w.git.Command(input, append(slices.Clone(diffTree), "--stdin")...).Run(ctx, p)
 	p.end()
 	for _, c := range commits {
 		if _, ok := p.ids[c]; !ok {
@@ -117,7 +117,7 @@ func (w *parkedWork) patches(ctx context.Context, commits []string) (map[string]
 // patch returns an identifier of the changes from one commit to another; "" if there are none.
 func (w *parkedWork) patch(ctx context.Context, from, to string) (string, error) {
 	p := &patchReader{ids: map[string]string{}, commit: to, hash: sha256.New()}
-	err := w.git.stream(ctx, "", p, append(slices.Clone(diffTree), from, to)...)
+	err := w.git.Command("", append(slices.Clone(diffTree), from, to)...).Run(ctx, p)
 	p.end()
 	return p.ids[to], err
 }

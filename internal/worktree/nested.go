@@ -19,7 +19,7 @@ func (repo *gitRepo) refuseNested(ctx context.Context, admin, work string) (foun
 		return false, err
 	}
 	for _, dir := range dirs {
-		if what := unpublished(ctx, filepath.Join(g.work, dir)); what != "" {
+		if what := unpublished(ctx, filepath.Join(g.Work, dir)); what != "" {
 			return true, fmt.Errorf("%w: the repository %q in the worktree has %s; push it or remove it",
 				ErrNotKept, dir, what)
 		}
@@ -29,11 +29,11 @@ func (repo *gitRepo) refuseNested(ctx context.Context, admin, work string) (foun
 
 // nested returns the directories in a worktree that are repositories of their own and not ignored.
 func nested(ctx context.Context, g git) (dirs []string, err error) {
-	err = filepath.WalkDir(g.work, func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(g.Work, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != ".git" {
 			return err
 		}
-		dir, ok := below(g.work, filepath.Dir(path))
+		dir, ok := below(g.Work, filepath.Dir(path))
 		switch {
 		case ok:
 			dirs = append(dirs, dir)
@@ -55,27 +55,27 @@ func nested(ctx context.Context, g git) (dirs []string, err error) {
 // unpublished describes work in a repository that is in none of its remotes; "" if there is none. That work
 // would be deleted with the worktree around the repository.
 func unpublished(ctx context.Context, dir string) (what string) {
-	g := git{work: dir}
+	g := gitIn("", dir)
 	discover := func(flag string) string {
-		path, err := git{}.line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
+		path, err := gitIn("", "").Line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
 		if err != nil {
 			return ""
 		}
 		return path
 	}
-	if g.dir = discover("--git-dir"); g.dir == "" || discover("--show-toplevel") != dir {
+	if g.Dir = discover("--git-dir"); g.Dir == "" || discover("--show-toplevel") != dir {
 		return "a git directory that cannot be read"
 	}
 	// An agent has written this configuration: git status would run the filters that it names.
-	keys, err := g.names(ctx, "config", "--local", "--includes", "--list", "--name-only", "-z")
+	keys, err := g.Names(ctx, "config", "--local", "--includes", "--list", "--name-only", "-z")
 	if err != nil || slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, "filter.") }) {
 		return "a configuration with filters of its own"
 	}
-	if worktree, err := g.line(ctx, "config", "--bool", "extensions.worktreeConfig"); err == nil && worktree == "true" {
+	if worktree, err := g.Line(ctx, "config", "--bool", "extensions.worktreeConfig"); err == nil && worktree == "true" {
 		return "a configuration of its worktree"
 	}
 	// Repositories in this one are looked at on their own.
-	status, err := g.run(ctx, "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=dirty")
+	status, err := g.Run(ctx, "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=dirty")
 	if err != nil {
 		return "a state that cannot be read"
 	}
@@ -86,7 +86,7 @@ func unpublished(ctx context.Context, dir string) (what string) {
 	if _, ok := g.commit(ctx, "HEAD"); ok {
 		args = append(args, "HEAD")
 	}
-	commit, err := g.line(ctx, append(args, "--not", "--remotes")...)
+	commit, err := g.Line(ctx, append(args, "--not", "--remotes")...)
 	if err != nil {
 		return "commits that cannot be read"
 	}

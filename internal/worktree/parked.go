@@ -30,7 +30,7 @@ type parkedRef struct {
 // matching returns the parked references that a pattern of for-each-ref matches.
 func (w *parkedWork) matching(ctx context.Context, patterns ...string) (all []parkedRef, err error) {
 	const format = "%(refname) %(objectname) %(tree) %(committerdate:unix) %(parent)"
-	out, err := w.git.run(ctx, append([]string{"for-each-ref", "--format=" + format}, patterns...)...)
+	out, err := w.git.Run(ctx, append([]string{"for-each-ref", "--format=" + format}, patterns...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (w *parkedWork) notParked(ctx context.Context, rec *record, tips []string) 
 		for _, p := range refs {
 			args = append(args, p.commit)
 		}
-		out, err := w.git.line(ctx, args...)
+		out, err := w.git.Line(ctx, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -118,10 +118,10 @@ func (w *parkedWork) keep(ctx context.Context, rec *record, s snapshot, step fun
 	for n := 2; slices.ContainsFunc(existing, func(p parkedRef) bool { return p.ref == ref }); n++ {
 		ref = fmt.Sprintf("%s%s.%d", parkedRefs, a.name(), n)
 	}
-	if _, err := w.git.run(ctx, "update-ref", ref, commit, strings.Repeat("0", len(commit))); err != nil {
+	if _, err := w.git.Run(ctx, "update-ref", ref, commit, strings.Repeat("0", len(commit))); err != nil {
 		return "", err
 	}
-	tree, err := w.git.line(ctx, "rev-parse", "--verify", ref+"^{tree}")
+	tree, err := w.git.Line(ctx, "rev-parse", "--verify", ref+"^{tree}")
 	if err != nil || tree != s.tree {
 		return "", errors.Join(err, fmt.Errorf("%w: %s has the tree %s, not %s", ErrNotKept, ref, tree, s.tree))
 	}
@@ -133,7 +133,7 @@ func (w *parkedWork) commitTree(ctx context.Context, tree string, parents []stri
 ) (commit string, err error) {
 	g := w.git
 	date := fmt.Sprintf("%d +0000", at.Unix())
-	g.env = []string{
+	g.Env = []string{
 		"GIT_AUTHOR_NAME=Coppice", "GIT_AUTHOR_EMAIL=coppice@localhost", "GIT_AUTHOR_DATE=" + date,
 		"GIT_COMMITTER_NAME=Coppice", "GIT_COMMITTER_EMAIL=coppice@localhost", "GIT_COMMITTER_DATE=" + date,
 	}
@@ -141,7 +141,7 @@ func (w *parkedWork) commitTree(ctx context.Context, tree string, parents []stri
 	for _, p := range parents {
 		args = append(args, "-p", p)
 	}
-	out, err := g.runWith(ctx, text, args...)
+	out, err := g.RunWith(ctx, text, args...)
 	return strings.TrimSuffix(out, "\n"), err
 }
 

@@ -224,6 +224,6 @@ func (r *Repo) deleteBranch(ctx context.Context, rec *record) (kept string, err 
 		return "", err
 	}
 	// There is such a section if the branch was pushed.
-	r.git.shared().run(ctx, "config", "--local", "--remove-section", "branch."+branch)
+	r.git.shared().Run(ctx, "config", "--local", "--remove-section", "branch."+branch)
 	return "", nil
 }

@@ -101,7 +101,9 @@ func find(ctx context.Context, dir string, o Options) (*Repo, error) {
 	}
 	r := &Repo{options: o, step: func(string) {}}
 	discover := func(flag string) (string, error) {
-		return git{env: []string{"PWD=" + dir}}.line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
+		g := gitIn("", "")
+		g.Env = []string{"PWD=" + dir}
+		return g.Line(ctx, "-C", dir, "rev-parse", "--path-format=absolute", flag)
 	}
 	if r.git.common, err = discover("--git-common-dir"); gitcmd.ExitCode(err) == 128 {
 		return nil, fmt.Errorf("%w: %w", ErrNotRepo, err)
@@ -116,7 +118,7 @@ func find(ctx context.Context, dir string, o Options) (*Repo, error) {
 		r.git.top = ""
 	}
 	if _, ok := r.git.shared().commit(ctx, "HEAD"); !ok {
-		some, err := r.git.shared().line(ctx, "rev-list", "--all", "--max-count=1")
+		some, err := r.git.shared().Line(ctx, "rev-list", "--all", "--max-count=1")
 		if err != nil || some == "" {
 			return nil, errors.Join(ErrNoCommit, err)
 		}

@@ -40,7 +40,7 @@ func (repo *gitRepo) snapshot(ctx context.Context, rec *record, admin, work, scr
 	if s.tips, err = repo.unmerged(ctx, rec, tips); err != nil {
 		return s, err
 	}
-	headTree, err := repo.shared().line(ctx, "rev-parse", "--verify", "--quiet", s.head+"^{tree}")
+	headTree, err := repo.shared().Line(ctx, "rev-parse", "--verify", "--quiet", s.head+"^{tree}")
 	if err != nil {
 		return s, err
 	}
@@ -65,12 +65,12 @@ func (repo *gitRepo) snapshot(ctx context.Context, rec *record, admin, work, scr
 // the common one takes its place, and usable is "".
 func (repo *gitRepo) gitOf(ctx context.Context, admin, work string) (usable string, g git) {
 	if admin != "" {
-		g = git{dir: admin, work: work}
-		if _, err := g.run(ctx, "rev-parse", "--git-dir"); err == nil {
+		g = gitIn(admin, work)
+		if _, err := g.Run(ctx, "rev-parse", "--git-dir"); err == nil {
 			return admin, g
 		}
 	}
-	return "", git{dir: repo.common, work: work}
+	return "", gitIn(repo.common, work)
 }
 
 // headFiles are the files in the git directory of a worktree that name commits of an incomplete operation.
@@ -90,16 +90,16 @@ func (repo *gitRepo) tips(ctx context.Context, rec *record, admin string) (tips 
 		names = append(names, "HEAD")
 	}
 	names = append(names, heads+rec.attempt().Branch())
-	g := git{dir: repo.common}
+	g := repo.shared()
 	if admin != "" {
-		g.dir = admin
+		g.Dir = admin
 		for _, file := range headFiles {
 			text, err := private.ReadFile(filepath.Join(admin, filepath.FromSlash(file)), maxGitFile)
 			if err == nil {
 				names = append(names, strings.Fields(string(text))...)
 			}
 		}
-		refs, err := g.run(ctx, "for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect",
+		refs, err := g.Run(ctx, "for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect",
 			"refs/rewritten")
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (repo *gitRepo) tips(ctx context.Context, rec *record, admin string) (tips 
 func (repo *gitRepo) unmerged(ctx context.Context, rec *record, tips []string) (all []string, err error) {
 	for _, tip := range tips {
 		args := append([]string{"rev-list", "--max-count=1", tip, "--not", rec.Commit}, staying...)
-		out, err := repo.shared().line(ctx, args...)
+		out, err := repo.shared().Line(ctx, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (repo *gitRepo) unmerged(ctx context.Context, rec *record, tips []string) (
 	if len(all) < 2 {
 		return all, nil
 	}
-	out, err := repo.shared().run(ctx, append([]string{"merge-base", "--independent"}, all...)...)
+	out, err := repo.shared().Run(ctx, append([]string{"merge-base", "--independent"}, all...)...)
 	return strings.Fields(out), err
 }
 
@@ -148,9 +148,9 @@ func trees(ctx context.Context, g git, admin, head, dir string, partial bool) (f
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	g.index = filepath.Join(dir, "index")
-	if admin != "" && copyIndex(g.index, filepath.Join(admin, "index")) == nil {
-		if index, err = g.line(ctx, "write-tree"); err != nil {
+	g.Index = filepath.Join(dir, "index")
+	if admin != "" && copyIndex(g.Index, filepath.Join(admin, "index")) == nil {
+		if index, err = g.Line(ctx, "write-tree"); err != nil {
 			index = "" // it has conflicts, or is damaged
 		}
 		if err := g.showHidden(ctx); err == nil {
@@ -162,7 +162,7 @@ func trees(ctx context.Context, g git, admin, head, dir string, partial bool) (f
 			return "", "", err
 		}
 	}
-	if _, err := g.run(ctx, "read-tree", head); err != nil {
+	if _, err := g.Run(ctx, "read-tree", head); err != nil {
 		return "", "", err
 	}
 	files, err = g.addAll(ctx, partial)
@@ -176,20 +176,20 @@ func (g git) addAll(ctx context.Context, partial bool) (tree string, err error) 
 	if partial {
 		all = "--no-all"
 	}
-	if _, err := g.run(ctx, "add", all, "--sparse", "."); err != nil {
+	if _, err := g.Run(ctx, "add", all, "--sparse", "."); err != nil {
 		return "", err
 	}
-	return g.line(ctx, "write-tree")
+	return g.Line(ctx, "write-tree")
 }
 
 // showHidden makes git examine the files that its index marks as unchanged or skipped. Files that a sparse
 // checkout has left out stay marked, as they do not exist.
 func (g git) showHidden(ctx context.Context) error {
-	entries, err := g.names(ctx, "ls-files", "-z", "-v")
+	entries, err := g.Names(ctx, "ls-files", "-z", "-v")
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(g.work)
+	root, err := os.OpenRoot(g.Work)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (g git) showHidden(ctx context.Context) error {
 		if list == "" {
 			continue
 		}
-		if _, err := g.runWith(ctx, list, "update-index", flag, "-z", "--stdin"); err != nil {
+		if _, err := g.RunWith(ctx, list, "update-index", flag, "-z", "--stdin"); err != nil {
 			return err
 		}
 	}
