@@ -264,6 +264,32 @@ func TestLoad(t *testing.T) {
 		{"dir is a file", "command = \"./x\"\ndir = \"input\"", `4:7: dir is "DIR/input", not a directory, expected one`},
 		{"nudge", "command = \"sleep 1\"\nnudge.command = \"nothere\"", `4:17: the command "nothere" is not in PATH; install it, or write its path`},
 		{"ready", "command = \"sleep 1\"\nready.exec = \"nothere\"", `4:14: the command "nothere" is not in PATH; install it, or write its path`},
+		{"stage", `command = "cat"
+[agent.pipeline]
+plan = { command = "no-plan" }
+set_up = "no-npm ci"
+test = "make-nothing"
+security = ["DIR/none"]`, `5:20: the command "no-plan" is not in PATH; install it, or write its path
+6:10: the command "no-npm" is not in PATH; install it, or write its path
+7:8: the command "make-nothing" is not in PATH; install it, or write its path
+8:12: the command "DIR/none" does not exist; check the path`},
+		{"stages in the worktree", "command = \"cat\"\n[agent.pipeline]\ntest = \"./made-by-set-up\"", ""},
+		{"command of stages", "command = \"no-model\"\n[agent.pipeline]\ntest = \"true\"",
+			`3:11: the command "no-model" is not in PATH; install it, or write its path`},
+		{"stages may write", `command = "cat"
+read_write_paths = ["missing", "-optional"]
+[agent.pipeline]
+test = "true"`, "4:20: read_write_paths: DIR/missing: file does not exist; create it, or put - in front to allow that"},
+		{"stages may not write", `command = "cat"
+read_only_paths = ["bin"]
+[agent.pipeline]
+test = "true"`,
+			"4:19: read_only_paths without read_write_paths, expected both: then a kernel that cannot enforce them is " +
+				"an error; add read_write_paths; [] adds nothing to what stages may write"},
+		{"a place twice", `command = "cat"
+read_write_paths = ["bin", "bin"]
+[agent.pipeline]
+test = "true"`, `4:28: the file "DIR/bin" is listed twice, expected once; remove one of the two`},
 		{"no input", "command = \"cat\"\nstdin = \"x\"", `4:9: the input file "DIR/x" does not exist, expected a file or "null"`},
 		{"input is a FIFO", "command = \"cat\"\nstdin = \"fifo\"", `4:9: the input file "DIR/fifo" is a named pipe, expected a regular file`},
 		{"no tmux", "command = \"DIR/bin/tool\"\nruntime = \"tmux\"", `4:11: tmux is not installed or not in PATH, expected version 3.2 or later; install it (apt install tmux, dnf install tmux, brew install tmux) or write runtime = "proc"`},

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/lookpath"
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -50,6 +52,7 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 				c.command(p.OnBoot.Command, "pool", "on_boot")
 				c.command(p.OnDeath.Command, "pool", "on_death")
 			}
+			c.pipeline()
 			c.stdin()
 		}
 		c.runtime()
@@ -138,6 +141,25 @@ func searchPath(env map[string]string, ofFile string) string {
 	return cmp.Or(ofFile, os.Getenv("PATH"))
 }
 
+// pipeline checks the commands of stages. A relative path with a slash is one in the worktree of an attempt, which has
+// the files of the branch and what set_up makes, so it cannot be checked here.
+func (c *fileCheck) pipeline() {
+	p := c.agent.Pipeline
+	if p == nil {
+		return
+	}
+	check := func(argv []string, key ...string) {
+		inTree := len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0])
+		if !inTree && !slices.Equal(argv, c.agent.Command) { // which is reported at its own place
+			c.command(argv, append([]string{"pipeline"}, key...)...)
+		}
+	}
+	check(p.SetUp, "set_up")
+	for _, n := range pipeline.Names() {
+		check(p.Of(n).Command, n.String(), "command")
+	}
+}
+
 // runtime checks that tmux is in the PATH of this process if an agent needs it.
 func (c *fileCheck) runtime() {
 	if c.agent.Runtime != spec.Tmux {
@@ -162,6 +184,9 @@ func (c *fileCheck) privileges(system string) {
 func (c *fileCheck) paths(supported func() error) {
 	a := c.agent
 	p := landlock.New(a.ReadWritePaths, a.ReadOnlyPaths)
+	if a.Pipeline != nil { // they limit its stages
+		p = landlock.New(a.Pipeline.Writable, a.Pipeline.ReadOnly)
+	}
 	if p == nil {
 		return
 	}

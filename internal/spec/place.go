@@ -70,10 +70,18 @@ func (c checker) checkUser(g *Agent) {
 // checkPaths checks where an agent may write. The loader of the file checks whether the paths exist
 // and whether the kernel can enforce them.
 func (c checker) checkPaths(g *Agent) {
-	c.checkFiles("read_write_paths", g.ReadWritePaths)
-	c.checkFiles("read_only_paths", g.ReadOnlyPaths)
+	readWrite, readOnly := g.ReadWritePaths, g.ReadOnlyPaths
+	if g.Pipeline != nil { // they limit its stages
+		readWrite, readOnly = g.Pipeline.Writable, g.Pipeline.ReadOnly
+	}
+	c.checkFiles("read_write_paths", readWrite)
+	c.checkFiles("read_only_paths", readOnly)
 	switch {
-	case g.ReadWritePaths == nil && g.ReadOnlyPaths != nil:
+	case g.Pipeline != nil && readWrite == nil && readOnly != nil:
+		c.problem([]string{"read_only_paths"}, "add read_write_paths; [] adds nothing to what stages may write",
+			"read_only_paths without read_write_paths, expected both: then a kernel that cannot enforce them is "+
+				"an error")
+	case readWrite == nil && readOnly != nil:
 		c.problem([]string{"read_only_paths"}, `add read_write_paths; ["/"] is everything`,
 			"read_only_paths without read_write_paths, expected both: they are exceptions from what is writable")
 	case g.ReadWritePaths != nil && g.Runtime == Tmux: // which the agent can reach
