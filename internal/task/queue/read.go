@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -44,6 +45,30 @@ func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
 // Pools returns what is known of pools.
 func (q *Queue) Pools(ctx context.Context) ([]task.Pool, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Pool, error) { return s.Pools(), nil })
+}
+
+// PoolTasks returns the state of a pool and the numbers of its tasks.
+func (q *Queue) PoolTasks(ctx context.Context, pool string) (task.PoolTasks, error) {
+	return read(ctx, q, func(s *task.State) (task.PoolTasks, error) { return s.PoolTasks(pool), nil })
+}
+
+// LastAttempts returns the last attempts at tasks of a pool, at most n, the latest first. n is above 0.
+func (q *Queue) LastAttempts(ctx context.Context, pool string, n int) (all []task.Tried, err error) {
+	tasks, err := read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.LastTried(pool, n), nil })
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks { // an attempt at any other task has ended before the last ones at these
+		attempts, err := q.records.attempts(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range attempts {
+			all = append(all, task.Tried{Task: t.ID, Title: t.Title, Attempt: a})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b task.Tried) int { return b.Attempt.EndedAt.Compare(a.Attempt.EndedAt) })
+	return all[:min(len(all), n)], nil
 }
 
 // Find returns a task without its text and comments.
