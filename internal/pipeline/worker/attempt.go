@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/change"
 	"github.com/coppice-dev/coppice/internal/change/pattern"
@@ -14,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
+	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/release"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/worktree"
@@ -30,7 +32,9 @@ type run struct {
 	kept     string // the branch of a change that a person has approved
 	tree     *worktree.Worktree
 
-	stage   pipeline.Name             // that goes on
+	stage    pipeline.Name     // that goes on
+	progress progress.Progress // what was shown last
+
 	notes   []string                  // what was done so far, for the next attempt
 	learnt  attempt.Report            // what models have said
 	reviews []change.Finding          // what a person should look at
@@ -43,6 +47,11 @@ type run struct {
 func (w *worker) attempt(ctx context.Context, d task.Detail, s pipeline.Settings) (outcome.Report, error) {
 	a := &run{worker: w, settings: s}
 	a.facts.Task, a.facts.Number = d, d.Task.Claims
+	now := time.Now()
+	a.progress = progress.Progress{
+		Incarnation: w.incarnation, Task: d.Task.ID, Attempt: d.Task.Claims, BeganAt: now, Since: now,
+	}
+	a.announce(a.progress)
 	done, err := a.make(ctx)
 	if ctx.Err() != nil {
 		return outcome.Report{}, context.Cause(ctx)

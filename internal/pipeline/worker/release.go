@@ -216,7 +216,7 @@ func (a *run) before(ctx context.Context) (*released, error) {
 	if last == nil || !attempt.Approved(a.facts.Task) {
 		return nil, nil
 	}
-	a.stage = pipeline.Release
+	a.enter(pipeline.Release)
 	r := &released{Task: t.ID, Title: t.Title, Attempt: a.facts.Number, Branch: a.branch, Commit: last.Commit,
 		Base: last.Base, Summary: t.Title}
 	r.Totals = change.Totals{Files: last.Files, Added: last.Insertions, Deleted: last.Deletions}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/answer"
@@ -43,9 +44,8 @@ func (a *run) through(ctx context.Context) (*released, error) {
 
 // begin begins a stage, and reports whether it is skipped.
 func (a *run) begin(n pipeline.Name) (pipeline.Stage, bool) {
-	a.stage = n
+	a.enter(n)
 	s := a.settings.Of(n)
-	a.tell(fmt.Sprintf("%s: %s (attempt %d)", n, a.facts.Task.Task.ID, a.facts.Number))
 	if len(s.Command) == 0 {
 		return s, false
 	}
@@ -56,6 +56,13 @@ func (a *run) begin(n pipeline.Name) (pipeline.Stage, bool) {
 	}
 	a.say("%s begins", n)
 	return s, true
+}
+
+// enter says that the attempt has reached a stage.
+func (a *run) enter(n pipeline.Name) {
+	a.stage = n
+	a.progress.Stage, a.progress.Mode, a.progress.Since = n.String(), string(a.facts.Rules.Kind), time.Now()
+	a.announce(a.progress)
 }
 
 // skips reports whether a stage is skipped for the task, and why.
@@ -196,7 +203,7 @@ func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, err
 			return nil, a.blame(ctx, s, failed)
 		}
 		a.say("test has failed (%s); fix %d of %d begins", failed.how, fix+1, a.settings.FixAttempts)
-		a.stage = pipeline.Implement
+		a.enter(pipeline.Implement)
 		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement), changedPaths(c), func(f attempt.Facts) string {
 			return attempt.FixPrompt(f, strings.Join(s.Command, " "), failed.how, failed.output)
 		})
@@ -207,7 +214,7 @@ func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, err
 		if c, err = a.check(ctx); err != nil {
 			return nil, err
 		}
-		a.stage = pipeline.Test
+		a.enter(pipeline.Test)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
 	"github.com/coppice-dev/coppice/internal/pipeline"
+	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -63,8 +65,9 @@ func Main(args []string) int {
 	go func() { cancel(&stopped{(<-signals).(syscall.Signal)}) }()
 	client := api.DialAgent(os.Getenv(proc.EnvSocket), os.Getenv(proc.EnvToken))
 	defer client.Close()
+	incarnation, _ := strconv.ParseUint(os.Getenv(proc.EnvIncarnation), 10, 64) // coppice has written it
 	w := &worker{
-		client: client, dir: args[0], self: os.Getenv(proc.EnvAgent),
+		client: client, dir: args[0], self: os.Getenv(proc.EnvAgent), incarnation: incarnation,
 		pooled: os.Getenv(proc.EnvPrefix+"POOL") != "", env: stageEnviron(os.Environ()), out: os.Stdout,
 		errs: os.Stderr,
 		tell: func(status string) { sd.SdNotify(false, "STATUS="+plaintext.OneLine(status, 200)) },
@@ -99,14 +102,23 @@ func (e *accountError) Error() string { return e.text }
 
 // worker makes one attempt.
 type worker struct {
-	client    *api.Client
-	dir       string   // of the files of the agent
-	self      string   // path of the agent
-	pooled    bool     // it is an instance of a pool
-	env       []string // of stages
-	out, errs io.Writer
-	tell      func(status string)
-	calls     *callfile.File
+	client      *api.Client
+	dir         string // of the files of the agent
+	self        string // path of the agent
+	incarnation uint64
+	pooled      bool     // it is an instance of a pool
+	env         []string // of stages
+	out, errs   io.Writer
+	tell        func(status string)
+	calls       *callfile.File
+}
+
+// announce says how far the attempt has come: as data, and as a line.
+func (w *worker) announce(p progress.Progress) {
+	w.tell(p.String())
+	if err := progress.Write(w.dir, p); err != nil {
+		w.say("cannot say how far the attempt has come: %v", err)
+	}
 }
 
 // say writes a line of the worker to its standard error.
