@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/mail"
 	"github.com/coppice-dev/coppice/internal/cli/order"
+	"github.com/coppice-dev/coppice/internal/cli/pipeline"
 	"github.com/coppice-dev/coppice/internal/cli/run"
 	"github.com/coppice-dev/coppice/internal/cli/sage"
 	"github.com/coppice-dev/coppice/internal/cli/task"
@@ -53,7 +54,8 @@ func groups() []group {
 			{"start", act.NewStart}, {"stop", act.NewStop}, {"restart", act.NewRestart},
 			{"suspend", act.NewSuspend}, {"resume", act.NewResume}, {"reset", act.NewReset},
 			{"drain", act.NewDrain}, {"fire", act.NewFire}, {"answer", mail.NewAnswer}, {"mail", mail.New},
-			{"task", task.New}, {"order", order.New}, {"belief", belief.New},
+			{"task", task.New}, {"pipeline", pipeline.New}, {"order", order.New},
+			{"belief", belief.New},
 		}},
 		{"Write", []constructor{
 			{"init", write.NewInit}, {"add", write.NewAdd}, {"validate", write.NewValidate},

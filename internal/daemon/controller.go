@@ -67,7 +67,7 @@ type Options struct {
 	// from scratch instead of from the store, and the tree ends when no agent runs or
 	// will run again. Agents that are running already are adopted nevertheless.
 	Once bool
-	// Work is the directory of the requests to runs of Aidefiles; empty if there is none.
+	// Work is the directory of the files of runs of Aidefiles and of workers of pipelines; empty if there is none.
 	Work string
 	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
@@ -190,9 +190,7 @@ func newController(o Options) (*Controller, error) {
 	c.budgets = newBudgets(c)
 	c.calls = newCalls(c)
 	c.triggers = newTriggers(c)
-	c.workers = &workers.Workers{
-		Logger: o.Logger, Dir: c.triggers.DirOf, Agent: func(path string) *spec.Agent { return c.fleet().Agents[path] },
-	}
+	c.workers = newWorkers(c)
 	c.journal = newJournal(c)
 	c.drains = newDrains(c)
 	c.pools = newPools(c)

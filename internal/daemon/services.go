@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/notice"
+	"github.com/coppice-dev/coppice/internal/pipeline/workers"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -65,7 +66,26 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 		Claimed: c.budgets.Look, Asked: func() { notify(c.lasting.look) }, Background: c.background.run,
 		Nudge: c.health.Nudge, Await: directory{c}.awaitTask, Used: c.costs.OfAttempts,
 	})
+	c.workers.Tasks = c.work
 	return err
+}
+
+// newWorkers returns the workers of the pipelines of a controller.
+func newWorkers(c *Controller) *workers.Workers {
+	return &workers.Workers{
+		Logger: c.opts.Logger, Dir: c.triggers.DirOf, Tree: func() *spec.Tree { return c.fleet().File },
+		Agent: func(path string) *spec.Agent { return c.fleet().Agents[path] },
+		Nodes: func(ctx context.Context, path string) (all []workers.Worker, err error) {
+			nodes, err := c.status.Nodes(ctx, path)
+			for _, n := range nodes {
+				if c.fleet().Agents[n.Path] != nil {
+					all = append(all, workers.Worker{Path: n.Path, State: n.State, Running: n.PID != 0,
+						Incarnation: n.Incarnation, StartedAt: n.StartedAt})
+				}
+			}
+			return all, err
+		},
+	}
 }
 
 // awaitTask waits for a task in the name of an agent, until the agent is asked to finish.

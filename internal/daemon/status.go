@@ -39,6 +39,7 @@ func (s modelSource) options() status.Options {
 		TaskPools: func(ctx context.Context) []task.Pool { return s.c.work.PausedPools(ctx) },
 		TasksOf:   func(ctx context.Context, path string) string { return s.c.work.WhyNoTasks(ctx, path) },
 		Account:   s.c.quotas.Explain,
+		Pipeline:  s.c.workers.Explain,
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(s.c.questions.List("", false)), Mail: s.c.mail.Unread(mail.People),
 				Parked: s.c.work.Parked()}

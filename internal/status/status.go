@@ -68,6 +68,9 @@ type Options struct {
 	Budgets   func() []budget.Info
 	// Account returns which account an agent uses, in a line; empty if it has none that is declared.
 	Account func(path string) string
+	// Pipeline returns what there is to say of a worker of a pipeline, one fact in each line. The incarnation is 0 if
+	// it does not run.
+	Pipeline func(path string, incarnation uint64) []string
 	// TaskPools returns the pools whose tasks are paused, and TasksOf why an agent gets no tasks, in a
 	// line; empty if it can.
 	TaskPools func(context.Context) []task.Pool
@@ -125,6 +128,11 @@ func (m *Model) Explain(ctx context.Context, path string) (Explanation, error) {
 		return x, err
 	}
 	if n.Kind == kindAgent {
+		running := n.Incarnation
+		if n.PID == 0 {
+			running = 0
+		}
+		x.Evidence = append(x.Evidence, m.opts.Pipeline(n.Path, running)...)
 		x.Claims = m.opts.Claims.List(ctx, n.Path)
 		if tail, err := m.source.output(ctx, n.Path, historyLength); err == nil && tail != nil {
 			x.Tail = tail

@@ -17,10 +17,7 @@ func newPoolActs(s *command.Streams, w worker) []*cobra.Command {
 			Use: use, Short: short, Long: long,
 			Args: command.One("pool", "the name of a pool is missing; coppice status names those that are paused"),
 			RunE: func(_ *cobra.Command, args []string) error {
-				req := task.PoolRequest{Pool: args[0], Action: action, Reason: reason, By: w.by()}
-				return command.Show(s, w.ask, task.ActOnPool, req, func(p task.Pool, _ terminal.Paint, _ int) []string {
-					return []string{poolText(p)}
-				})
+				return ActOnPool(s, w.ask, task.PoolRequest{Pool: args[0], Action: action, Reason: reason, By: w.by()})
 			},
 		}
 		s.JSONFlag(cmd, "the pool as an object")
@@ -33,6 +30,13 @@ time, see max_failed_tasks of [daemon].`)
 	return []*cobra.Command{pause, act(task.ResumePool, "resume POOL", "Resume the tasks of a pool",
 		`Let the tasks of a pool be claimed again. If the pool was paused because tasks have
 failed, one task is tried first, and how that ends decides.`)}
+}
+
+// ActOnPool pauses or resumes the tasks of a pool, and prints its state.
+func ActOnPool(s *command.Streams, ask command.Via, req task.PoolRequest) error {
+	return command.Show(s, ask, task.ActOnPool, req, func(p task.Pool, _ terminal.Paint, _ int) []string {
+		return []string{poolText(p)}
+	})
 }
 
 // poolText says whether the tasks of a pool are claimed.

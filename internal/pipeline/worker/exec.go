@@ -218,10 +218,10 @@ func (a *run) paths(n pipeline.Name, s pipeline.Stage, dir string) *landlock.Pat
 	}
 	home, _ := os.UserHomeDir()
 	writable := []string{a.temporary(), a.cache()}
-	if n != pipeline.Plan && n != pipeline.Security && !s.ApplyEdits {
+	if a.settings.WritesTree(n) {
 		writable = append(writable, dir)
 	}
-	for _, name := range homes(s.CommandLine()) {
+	for _, name := range pipeline.Homes(s.CommandLine()) {
 		writable = append(writable, "-"+filepath.Join(home, name))
 	}
 	for _, kv := range a.env { // the account may be in another place
@@ -233,24 +233,7 @@ func (a *run) paths(n pipeline.Name, s pipeline.Stage, dir string) *landlock.Pat
 	return landlock.New(append(writable, a.settings.Writable...), a.settings.ReadOnly).WithOwnSignals(true)
 }
 
-// homeVariables returns the variables that move what homes returns.
+// homeVariables returns the variables that move what pipeline.Homes returns.
 func homeVariables() []string {
 	return []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"}
-}
-
-// homes returns where a command line keeps its settings and sessions, relative to the home directory.
-func homes(cli agentcli.CLI) []string {
-	switch cli {
-	case agentcli.Claude:
-		return []string{".claude", ".claude.json"}
-	case agentcli.Codex:
-		return []string{".codex"}
-	case agentcli.Gemini:
-		return []string{".gemini"}
-	case agentcli.Opencode:
-		return []string{".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"}
-	case agentcli.Copilot:
-		return []string{".copilot", ".config/github-copilot"}
-	}
-	return nil
 }

@@ -1,9 +1,10 @@
 // Package workers is the daemon's side of the workers of pipelines: how they are started, the settings that they ask
-// for, and the calls of models that they have made.
+// for, the calls of models that they have made, and what is shown of them.
 package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,8 +14,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/pipeline"
+	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
@@ -25,10 +28,23 @@ type Workers struct {
 	Dir func(path string) string
 	// Agent returns an agent of the fleet; nil if there is none at the path.
 	Agent func(path string) *spec.Agent
+	// Tree returns the tree as declared.
+	Tree func() *spec.Tree
+	// Nodes returns the agents at a path and below it, in order.
+	Nodes func(ctx context.Context, path string) ([]Worker, error)
+	Tasks Tasks
 }
 
-// Register adds the handler of worker.Mine to a server.
+// Tasks answers what is known of the tasks of a pool.
+type Tasks interface {
+	PoolTasks(ctx context.Context, pool string) (task.PoolTasks, error)
+	// LastAttempts returns the last attempts that have ended, at most n, the latest first.
+	LastAttempts(ctx context.Context, pool string, n int) ([]task.Tried, error)
+}
+
+// Register adds all handlers to a server.
 func (w *Workers) Register(s *api.Server) {
+	w.RegisterReadOnly(s)
 	worker.Mine.Handle(s, func(_ context.Context, who token.Caller, _ api.None) (pipeline.Settings, error) {
 		if a := w.Agent(who.Path); a != nil && a.Pipeline != nil {
 			return *a.Pipeline, nil
@@ -48,7 +64,7 @@ func (w *Workers) Launch(who token.Caller, a *spec.Agent) {
 	}
 	err := os.MkdirAll(w.Dir(who.Path), 0o700)
 	if err == nil {
-		err = callfile.Remove(w.file(who.Path))
+		err = errors.Join(callfile.Remove(w.file(who.Path)), progress.Remove(w.Dir(who.Path)))
 	}
 	if err != nil {
 		w.Logger.Warn("cannot prepare the files of a worker", "path", who.Path, "error", err)
