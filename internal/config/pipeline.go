@@ -39,8 +39,8 @@ func pipelineTable() toml.Table[pipelineForm] {
 		Doc: "Makes the agent a worker of a pipeline, or each instance if it is a pool. A worker claims a task, " +
 			"takes it through the stages plan, implement, test, security, release and archive in a git worktree of " +
 			"its own, reports the outcome, and claims the next task. The command of the agent is what plan, " +
-			"implement and security call. A change of these keys applies to the next attempt. See " +
-			"[Pipelines](pipeline.md).",
+			"implement and security call. A change of these keys, except `tasks`, applies to the next attempt. " +
+			"See [Pipelines](pipeline.md).",
 		Example: `[[agent]]
 name = "fixer"
 command = "claude -p --output-format stream-json --verbose --permission-mode acceptEdits"
@@ -62,6 +62,10 @@ security = false
 				Doc: "the branch that attempts begin from, and that gets the changes", Also: []string{"base", "target",
 					"into", "main"},
 				Read: toml.Text(func(p *pipelineForm) *string { return &p.Branch })},
+			{Name: "tasks", Type: "string", Default: "the name of the agent", Doc: "the pool whose tasks the worker " +
+				"takes: with `tasks = \"coder\"` it works at the same tasks as the agent `coder`, and at no " +
+				"others. A change restarts the agent",
+				Also: []string{"pool", "queue", "task"}, Read: readTasks},
 			{Name: "mode", Type: "maintenance, evolution", Default: "maintenance", Doc: "the mode of tasks that no " +
 				"rule of `modes` matches: `maintenance` for changes of at most 2 files and 150 lines without tests, " +
 				"which are merged when the tests pass; `evolution` for larger ones, which a person reviews",
@@ -105,6 +109,14 @@ security = false
 				"gets the change as JSON on its standard input. The task is done, whatever it does"),
 		},
 	}
+}
+
+func readTasks(r *toml.Reader, v *toml.Value, into *pipelineForm) {
+	name, ok := r.Text(v, "the name of a pool")
+	if fault := spec.CheckName(name); ok && fault != "" {
+		r.Fail(v, "", "tasks: %s", fault)
+	}
+	into.Tasks = name
 }
 
 // patternsKey returns a key whose value is a list of patterns of files.

@@ -23,6 +23,7 @@ read_write_paths = ["cache"]
 [agent.pipeline]
 repository = "src"
 branch = "main"
+tasks = "coder"
 protected = [".github"]
 set_up = ["npm", "ci"]
 plan = { command = "codex exec", tokens = "100k", skip_if = { labels = ["trivial"] } }
@@ -50,7 +51,7 @@ priorities = [0, 1]
 	implement := with("claude", "-p")
 	implement.ApplyEdits = true
 	want := &pipeline.Settings{
-		Repository: "/home/shop/src", Branch: "main", Mode: "maintenance",
+		Repository: "/home/shop/src", Branch: "main", Tasks: "coder", Mode: "maintenance",
 		Modes:     []pipeline.Rule{{Mode: "evolution", Priorities: []int{0, 1}}},
 		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, FixAttempts: pipeline.DefaultFixAttempts,
 		Writable: []string{"/home/shop/cache"},
@@ -74,6 +75,8 @@ func TestPipelineErrors(t *testing.T) {
 		"[agent.pipeline]\ntest = true\n":                                                      "test is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nimplement = false\n":                                  "implement is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",
+		"[agent.pipeline]\ntest = \"t\"\ntasks = \"\"\n":                                       "tasks is empty, expected the name of a pool",
+		"[agent.pipeline]\ntest = \"t\"\ntasks = \"a/b\"\n":                                    "tasks: the name \"a/b\" contains \"/\"",
 		"[agent.pipeline]\ntest = \"t\"\nmode = \"wild\"\n":                                    "mode is \"wild\"",
 		"[agent.pipeline]\ntest = \"t\"\nrelease = { command = \"r\", skip_if = {} }":          "skip_if of release, which is never skipped",
 		"[agent.pipeline]\ntest = { command = \"t\", apply_edits = true }":                     "apply_edits of test, expected it for implement only",

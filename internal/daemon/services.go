@@ -74,6 +74,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 func newWorkers(c *Controller) *workers.Workers {
 	return &workers.Workers{
 		Logger: c.opts.Logger, Dir: c.triggers.DirOf, Tree: func() *spec.Tree { return c.fleet().File },
+		Fleet: func() *spec.Tree { return c.fleet().Tree },
 		Agent: func(path string) *spec.Agent { return c.fleet().Agents[path] },
 		Nodes: func(ctx context.Context, path string) (all []workers.Worker, err error) {
 			nodes, err := c.status.Nodes(ctx, path)
@@ -113,20 +114,13 @@ func (d directory) HasSupervisor(path string) bool     { return d.c.fleet().Node
 func (d directory) StartOrder() []string               { return d.c.fleet().Order }
 func (d directory) Agents() []string                   { return slices.Sorted(maps.Keys(d.c.fleet().Agents)) }
 
-// Pools returns the pools whose tasks an agent does: the one it is an instance of, that
-// of its name, and that of its path in the project.
+// Pools returns the pools whose tasks an agent does.
 func (d directory) Pools(path string) []string {
 	a := d.c.fleet().Agents[path]
 	if a == nil {
 		return nil
 	}
-	var all []string
-	for _, name := range []string{a.Instance.Pool, a.Name, strings.TrimPrefix(path, d.Project()+"/")} {
-		if name != "" && !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
+	return a.TaskPools(path)
 }
 
 // isOrder reports whether a path in events is that of an order, and not of a node.

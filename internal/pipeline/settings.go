@@ -19,6 +19,7 @@ type Settings struct {
 
 	Repository string `json:"repository" doc:"Absolute path of the git repository, or of a directory in it."`
 	Branch     string `json:"branch,omitempty" doc:"The branch that gets the changes. Default: the one that is checked out."`
+	Tasks      string `json:"tasks,omitempty" doc:"The pool whose tasks the worker takes. Default: those of the agent itself."`
 	Mode       string `json:"mode" enum:"maintenance,evolution" doc:"The mode of tasks that no rule matches."`
 	Modes      []Rule `json:"modes,omitempty" doc:"Rules that choose the mode of a task; the first that matches counts."`
 

@@ -44,6 +44,8 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	}
 	if a.Pipeline == nil { // whose workers ask for their settings before each attempt
 		add("command", a.Command...)
+	} else if a.Pipeline.Tasks != "" { // one may wait for a task at the moment
+		add("pipeline.tasks", a.Pipeline.Tasks)
 	}
 	add("dir", a.Dir)
 	add("stdin", a.Stdin)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -38,6 +39,8 @@ func TestHash(t *testing.T) {
 		"protected":     func(a *Agent) { a.ReadWritePaths, a.ReadOnlyPaths = []string{"/a"}, []string{"/b"} },
 		"notify":        func(a *Agent) { a.Notify = true },
 		"watchdog":      func(a *Agent) { a.Notify, a.Watchdog = true, time.Minute },
+		"pipeline":      func(a *Agent) { a.Pipeline = &pipeline.Settings{} },
+		"tasks":         func(a *Agent) { a.Pipeline = &pipeline.Settings{Tasks: "x"} },
 		"files 1, 23":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 1, 23 },
 		"files 12, 3":   func(a *Agent) { a.Limits.OpenFiles, a.Limits.Processes = 12, 3 },
 	} {

@@ -102,6 +102,22 @@ func (g *Agent) instance(name string) *Agent {
 	return &made
 }
 
+// TaskPools returns the pools whose tasks the agent at a path takes: the one it is an instance of, that of its name,
+// and that of its path in the project. A worker of a pipeline can take those of another pool instead.
+func (g *Agent) TaskPools(path string) []string {
+	if g.Pipeline != nil && g.Pipeline.Tasks != "" {
+		return []string{g.Pipeline.Tasks}
+	}
+	_, inProject, _ := strings.Cut(path, "/")
+	var all []string
+	for _, name := range []string{g.Instance.Pool, g.Name, inProject} {
+		if name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // pool returns the supervisor of a pool.
 func (g *Agent) pool() *Node {
 	return &Node{

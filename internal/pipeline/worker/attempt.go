@@ -24,13 +24,14 @@ import (
 // run is an attempt while it is made.
 type run struct {
 	*worker
-	settings pipeline.Settings
-	facts    attempt.Facts
-	trees    *worktree.Repo
-	repo     *release.Repo
-	branch   string // that the change is for
-	kept     string // the branch of a change that a person has approved
-	tree     *worktree.Worktree
+	assignment Assignment
+	settings   pipeline.Settings // of the assignment
+	facts      attempt.Facts
+	trees      *worktree.Repo
+	repo       *release.Repo
+	branch     string // that the change is for
+	kept       string // the branch of a change that a person has approved
+	tree       *worktree.Worktree
 
 	stage    pipeline.Name     // that goes on
 	progress progress.Progress // what was shown last
@@ -44,8 +45,8 @@ type run struct {
 }
 
 // attempt makes an attempt and returns its outcome. The error is an accountError, or the worker cannot work.
-func (w *worker) attempt(ctx context.Context, d task.Detail, s pipeline.Settings) (outcome.Report, error) {
-	a := &run{worker: w, settings: s}
+func (w *worker) attempt(ctx context.Context, d task.Detail, mine Assignment) (outcome.Report, error) {
+	a := &run{worker: w, assignment: mine, settings: mine.Settings}
 	a.facts.Task, a.facts.Number = d, d.Task.Claims
 	now := time.Now()
 	a.progress = progress.Progress{

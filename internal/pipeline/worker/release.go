@@ -198,7 +198,7 @@ func (a *run) before(ctx context.Context) (*released, error) {
 		if at.Outcome.Kind == outcome.Completed {
 			done = at.Number
 		}
-		if last = nil; a.isWorker(at.By) {
+		if last = nil; a.assignment.isWorker(at.By) {
 			last = at.Outcome.Evidence
 		}
 	}
@@ -230,11 +230,6 @@ func (a *run) before(ctx context.Context) (*released, error) {
 		a.say("the branch %s stays: %v", last.Branch, err)
 	}
 	return r, nil
-}
-
-// isWorker reports whether the agent at a path is a worker of the same pipeline, so that its evidence was checked.
-func (a *run) isWorker(at string) bool {
-	return at == a.self || a.pooled && path.Dir(at) == path.Dir(a.self)
 }
 
 // elsewhere calls do in a worktree of its own, at a commit.

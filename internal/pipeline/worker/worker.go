@@ -24,7 +24,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
-	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -67,8 +66,7 @@ func Main(args []string) int {
 	defer client.Close()
 	incarnation, _ := strconv.ParseUint(os.Getenv(proc.EnvIncarnation), 10, 64) // coppice has written it
 	w := &worker{
-		client: client, dir: args[0], self: os.Getenv(proc.EnvAgent), incarnation: incarnation,
-		pooled: os.Getenv(proc.EnvPrefix+"POOL") != "", env: stageEnviron(os.Environ()), out: os.Stdout,
+		client: client, dir: args[0], incarnation: incarnation, env: stageEnviron(os.Environ()), out: os.Stdout,
 		errs: os.Stderr,
 		tell: func(status string) { sd.SdNotify(false, "STATUS="+plaintext.OneLine(status, 200)) },
 		calls: callfile.New(filepath.Join(args[0], callfile.Name), time.Time{},
@@ -104,9 +102,7 @@ func (e *accountError) Error() string { return e.text }
 type worker struct {
 	client      *api.Client
 	dir         string // of the files of the agent
-	self        string // path of the agent
 	incarnation uint64
-	pooled      bool     // it is an instance of a pool
 	env         []string // of stages
 	out, errs   io.Writer
 	tell        func(status string)
@@ -139,10 +135,10 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	var d task.Detail
-	var s pipeline.Settings
+	var mine Assignment
 	err = w.reach(ctx, func(ctx context.Context) (err error) {
 		if d, err = task.Show.Call(ctx, w.client, task.ShowRequest{ID: claimed.ID}); err == nil {
-			s, err = Mine.Call(ctx, w.client, api.None{})
+			mine, err = Mine.Call(ctx, w.client, api.None{})
 		}
 		return err
 	})
@@ -152,7 +148,7 @@ func (w *worker) run(ctx context.Context) error {
 	if err := w.calls.Begin(); err != nil {
 		return err
 	}
-	report, err := w.attempt(ctx, d, s)
+	report, err := w.attempt(ctx, d, mine)
 	if err != nil {
 		return err
 	}

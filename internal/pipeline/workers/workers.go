@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -28,8 +28,8 @@ type Workers struct {
 	Dir func(path string) string
 	// Agent returns an agent of the fleet; nil if there is none at the path.
 	Agent func(path string) *spec.Agent
-	// Tree returns the tree as declared.
-	Tree func() *spec.Tree
+	// Tree returns the tree as declared, and Fleet the one with the instances of pools.
+	Tree, Fleet func() *spec.Tree
 	// Nodes returns the agents at a path and below it, in order.
 	Nodes func(ctx context.Context, path string) ([]Worker, error)
 	Tasks Tasks
@@ -45,12 +45,44 @@ type Tasks interface {
 // Register adds all handlers to a server.
 func (w *Workers) Register(s *api.Server) {
 	w.RegisterReadOnly(s)
-	worker.Mine.Handle(s, func(_ context.Context, who token.Caller, _ api.None) (pipeline.Settings, error) {
-		if a := w.Agent(who.Path); a != nil && a.Pipeline != nil {
-			return *a.Pipeline, nil
+	worker.Mine.Handle(s, func(_ context.Context, who token.Caller, _ api.None) (worker.Assignment, error) {
+		if mine, ok := assignment(w.Fleet(), who.Path); ok {
+			return mine, nil
 		}
-		return pipeline.Settings{}, fmt.Errorf("%w: %s works in no pipeline", api.ErrNotFound, who.Path)
+		return worker.Assignment{}, fmt.Errorf("%w: %s works in no pipeline", api.ErrNotFound, who.Path)
 	})
+}
+
+// assignment returns the assignment of the agent at a path; ok is false if it works in no pipeline. A worker is one of
+// the same tasks if a task can be claimed by both, and both merge it into the same branch.
+func assignment(t *spec.Tree, path string) (mine worker.Assignment, ok bool) {
+	agents := make(map[string]*spec.Agent) // with a pipeline; those of a pool by the path of the pool as well
+	for at, c := range t.All() {
+		a := c.Agent
+		if c.Node != nil {
+			a = c.Node.Template
+		}
+		if a != nil && a.Pipeline != nil {
+			agents[at] = a
+		}
+	}
+	self := agents[path]
+	if self == nil {
+		return mine, false
+	}
+	mine.Settings = *self.Pipeline
+	for at, a := range agents {
+		inPool := a.Instance.Pool != "" // which is named in place of its instances
+		sameTasks := slices.ContainsFunc(a.TaskPools(at), func(pool string) bool {
+			return slices.Contains(self.TaskPools(path), pool)
+		})
+		if !inPool && sameTasks && a.Pipeline.Repository == mine.Settings.Repository &&
+			a.Pipeline.Branch == mine.Settings.Branch {
+			mine.Workers = append(mine.Workers, at)
+		}
+	}
+	slices.Sort(mine.Workers)
+	return mine, true
 }
 
 // Argv returns the command of a worker.
