@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/landlock"
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -69,6 +70,13 @@ func TestWritePathsThatCannotBeHeld(t *testing.T) {
 		f.paths(func() error { return c.supported })
 		if len(f.problems) != 1 || f.problems[0].Path[0] != c.key || !strings.Contains(f.problems[0].Message, c.want) {
 			t.Errorf("%v: %+v", c.supported, f.problems)
+		}
+		// Those of a pipeline limit its stages.
+		stages := &pipeline.Settings{Writable: a.ReadWritePaths, ReadOnly: a.ReadOnlyPaths}
+		f = fileCheck{agent: &spec.Agent{Pipeline: stages}}
+		f.paths(func() error { return c.supported })
+		if len(f.problems) != 1 || f.problems[0].Path[0] != c.key || !strings.Contains(f.problems[0].Message, c.want) {
+			t.Errorf("pipeline: %v: %+v", c.supported, f.problems)
 		}
 	}
 	if err := os.Mkdir(dir+"/none", 0o755); err != nil {

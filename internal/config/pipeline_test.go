@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +67,22 @@ priorities = [0, 1]
 	if a.ReadWritePaths != nil || a.Limit.Count != supervisor.CountFailures || !a.Notify ||
 		a.CommandLine() != agentcli.Claude {
 		t.Errorf("%+v", a)
+	}
+}
+
+// An empty list of paths is a limit, also when a worker has got it from its daemon. Without a list there is none.
+func TestPipelineWritesNowhereElse(t *testing.T) {
+	for text, limited := range map[string]bool{"read_write_paths = []": true, "": false} {
+		tree, err := Parse("/p/coppice.toml", []byte("[[agent]]\nname = \"a\"\ncommand = \"x\"\n"+text+
+			"\n[agent.pipeline]\ntest = \"t\"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := json.Marshal(tree.Root.Children[0].Agent.Pipeline)
+		var got pipeline.Settings
+		if err = errors.Join(err, json.Unmarshal(sent, &got)); err != nil || (got.Writable != nil) != limited {
+			t.Errorf("%q: %s, %v", text, sent, err)
+		}
 	}
 }
 

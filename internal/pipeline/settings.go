@@ -29,7 +29,7 @@ type Settings struct {
 
 	SetUp       []string `json:"set_up,omitempty" doc:"A command that runs in each new worktree."`
 	FixAttempts int      `json:"fix_attempts" minimum:"0" doc:"How often the model may repair a change whose tests fail."`
-	Writable    []string `json:"writable,omitempty" doc:"Where stages may write in addition to their worktree."`
+	Writable    []string `json:"writable,omitzero" doc:"Where stages may write in addition to their worktree. Without it they are not limited where the kernel cannot enforce that; an empty list limits them there, too."`
 	ReadOnly    []string `json:"read_only,omitempty" doc:"Exceptions from that."`
 
 	Stages []Stage `json:"stages" doc:"Plan, implement, test, security, release and archive."`
