@@ -24,7 +24,7 @@ type pipelineForm struct {
 // stageForm is a stage while it is read.
 type stageForm struct {
 	pipeline.Stage
-	stated, off bool
+	off bool
 }
 
 // stageType is the type of the key of a stage, and offType of one that can be left out.
@@ -147,7 +147,6 @@ func stageKey(n pipeline.Name, typ, doc string) toml.Key[pipelineForm] {
 		Default: defaultOf(n),
 		Read: func(r *toml.Reader, v *toml.Value, into *pipelineForm) {
 			s := &into.stages[n]
-			s.stated = true
 			switch {
 			case v.Kind == toml.KindBool && v.Text == "false" && typ == offType:
 				s.off = true
@@ -284,11 +283,6 @@ func (a *agent) declarePipeline(r *toml.Reader) {
 		case pipeline.Plan, pipeline.Implement, pipeline.Security:
 			if len(stage.Command) == 0 && !form.off {
 				stage.Command, stage.CLI = a.Command, cmp.Or(stage.CLI, a.CLI)
-			}
-		case pipeline.Test:
-			if !form.stated {
-				r.Fail(p.table, "write what checks a change, such as test = \"make test\", or test = false",
-					"[agent.pipeline] without test, expected a command or false")
 			}
 		}
 		if stage.SkipIf != nil && (n == pipeline.Implement || n == pipeline.Release) {

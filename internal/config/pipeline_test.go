@@ -89,7 +89,7 @@ func TestPipelineWritesNowhereElse(t *testing.T) {
 func TestPipelineErrors(t *testing.T) {
 	const base = "[[agent]]\nname = \"a\"\ncommand = \"x\"\n"
 	for text, want := range map[string]string{
-		"[agent.pipeline]\n":                                                                   "[agent.pipeline] without test, expected a command or false",
+		"[agent.pipeline]\n":                                                                   "[agent.pipeline] without test, expected one (string,",
 		"[agent.pipeline]\ntest = true\n":                                                      "test is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nimplement = false\n":                                  "implement is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",
