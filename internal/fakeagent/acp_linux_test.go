@@ -67,7 +67,8 @@ func TestACP(t *testing.T) {
 			if v.Obstacle != expected || info.Scenario == Quota && v.Reset.Before(time.Now().Add(time.Hour)) {
 				t.Errorf("%s: %s (%s), reset %v\n%+v", v.Obstacle, v.Reason, v.Rule, v.Reset, seen)
 			}
-			messages := map[Scenario]int64{OK: 1, Tool: 2, Commit: 2, Rate: 1, Split: 2, Orphan: 2, Hang: 1, Refused: 1}
+			messages := map[Scenario]int64{OK: 1, Tool: 2, Commit: 2, Rate: 1, Split: 2, Orphan: 2, Hang: 1, Refused: 1,
+				Unusable: 1, Wide: 1, Block: 1}
 			if n := end.Output.Tokens(); n != messages[info.Scenario]*MessageTokens {
 				t.Errorf("%d tokens, expected %d messages", n, messages[info.Scenario])
 			}

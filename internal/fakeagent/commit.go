@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 )
 
-// commit makes an empty commit in a directory that is in a linked git worktree. In any other one it could be on the
-// branch at which a person works.
-func commit(dir string, cli agentcli.CLI) error {
+// linked returns an error unless a directory is in a linked git worktree. In any other one it may be on the branch at
+// which a person works.
+func linked(dir string) error {
 	dirs, err := git(dir, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
 	if err != nil {
 		return err
@@ -21,7 +21,15 @@ func commit(dir string, cli agentcli.CLI) error {
 	if own, shared, _ := strings.Cut(dirs, "\n"); own == shared {
 		return errors.New("this is not a linked git worktree; see git worktree add")
 	}
-	_, err = git(dir, "-c", "user.name=fake "+Program(cli), "-c", "user.email=fake@coppice.invalid",
+	return nil
+}
+
+// commit makes an empty commit in a directory that is in a linked git worktree.
+func commit(dir string, cli agentcli.CLI) error {
+	if err := linked(dir); err != nil {
+		return err
+	}
+	_, err := git(dir, "-c", "user.name=fake "+Program(cli), "-c", "user.email=fake@coppice.invalid",
 		"-c", "commit.gpgsign=false", "commit", "--quiet", "--allow-empty", "--no-verify",
 		"--message", "An empty commit of a fake of "+Program(cli)+" in "+filepath.Base(dir))
 	return err

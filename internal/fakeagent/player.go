@@ -81,7 +81,7 @@ func (p *player) play() int {
 	pace := p.set.Plan.Pace
 	p.locked(func() (int, bool) { p.speaks.begin(); return 0, true })
 	switch p.item.Scenario {
-	case OK, Liar:
+	case OK, Liar, Unusable, Wide, Block:
 		p.wait(pace / 2)
 	case Hang, Refused:
 	case Tool, Split:
@@ -128,16 +128,16 @@ func (p *player) end(pace time.Duration) int {
 		p.locked(func() (int, bool) { p.speaks.retry(f, n); return 0, true })
 	}
 	p.wait(pace / 2)
-	text := fmt.Sprintf("This was a fake of %s: nothing was done.", Program(p.cli))
-	if strings.Contains(p.prompt, "<aide-summary>") {
-		text += " <aide-summary>A fake was called, and has done nothing.</aide-summary>"
-	}
+	text := p.text()
 	code, _ := p.locked(func() (int, bool) {
 		switch f.scenario {
 		case Quota, QuotaNoReset, Auth, Money, Context, Overloaded, Refused:
 			return p.speaks.fail(f), true
 		case Liar:
 			return p.speaks.lie(text), true
+		}
+		if err := p.change(); err != nil {
+			p.say(fmt.Sprintf("fake %s: nothing is changed: %v", p.cli, err))
 		}
 		p.speaks.answer(text)
 		return p.speaks.succeed(text), true

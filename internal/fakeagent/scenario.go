@@ -32,6 +32,9 @@ const (
 	Crash        Scenario = "crash"
 	Loop         Scenario = "loop"
 	Commit       Scenario = "commit"
+	Unusable     Scenario = "unusable"
+	Wide         Scenario = "wide"
+	Block        Scenario = "block"
 )
 
 // Info describes a scenario.
@@ -89,6 +92,9 @@ func Scenarios() []Info {
 		{Crash, "ends in the middle, with 1 and without a result", all},
 		{Loop, "calls tools without end, and uses tokens for each", all},
 		{Commit, "makes an empty commit if it runs in a linked git worktree, answers, and ends with 0", all},
+		{Unusable, "as ok, and in a stage of a pipeline its answer fits no schema", all},
+		{Wide, "as ok, and in a pipeline it changes three files, which maintenance mode refuses", all},
+		{Block, "as ok, and as the security review of a pipeline it blocks the change", all},
 	}
 }
 

@@ -199,7 +199,7 @@ func (f *fake) session(cli agentcli.CLI) string {
 
 // obstacles are what the scenarios are classified as; empty for a success.
 var obstacles = map[Scenario]outcome.ObstacleKind{
-	OK: "", Tool: "", Commit: "", Rate: "", Split: "", Orphan: "",
+	OK: "", Tool: "", Commit: "", Rate: "", Split: "", Orphan: "", Unusable: "", Wide: "", Block: "",
 	Quota: outcome.UsageLimit, UsedUp: outcome.UsageLimit, QuotaNoReset: outcome.UsageLimit,
 	Auth: outcome.Authentication, Money: outcome.Billing,
 	Context: outcome.ContextFull, Overloaded: outcome.Overloaded, Refused: outcome.Refused, Crash: outcome.Crash,
@@ -315,6 +315,7 @@ func checkTokens(t *testing.T, cli agentcli.CLI, s Scenario, e ended) {
 	t.Helper()
 	messages := map[Scenario]int64{
 		OK: 1, Tool: 2, Commit: 2, Rate: 1, Split: 2, Orphan: 2, Hang: 1, Crash: 1, Refused: 1,
+		Unusable: 1, Wide: 1, Block: 1,
 	}
 	used, _ := e.Usage()
 	switch expected, known := messages[s]; {
