@@ -26,6 +26,19 @@ const (
 // includeTemporary names the file that is being copied. A crash can leave it.
 const includeTemporary = ".coppice-include"
 
+// Include copies the files of the work tree that a directory is in into another directory, as they are copied into each
+// new worktree: those that git ignores and .worktreeinclude names. Errors: ErrNotRepo, ErrNoCommit.
+func Include(ctx context.Context, dir, to string) error {
+	r, err := find(ctx, dir, Options{})
+	if err == nil {
+		err = r.git.include(ctx, to, r.dir.root)
+	}
+	if err != nil {
+		return fmt.Errorf("copying what %s of %s names: %w", includeFile, dir, err)
+	}
+	return nil
+}
+
 // include copies the files of the work tree that git ignores and .worktreeinclude names into a worktree. Files
 // that the worktree has stay as they are. Nothing is copied from except, the directory of the worktrees.
 func (repo *gitRepo) include(ctx context.Context, to, except string) error {
