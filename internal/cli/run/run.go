@@ -56,7 +56,8 @@ standard output, events of its supervisors to standard error. The exit codes are
 1 if the program is not valid.
 
 With --fake, no model is called: fakes of claude, codex, gemini, opencode and copilot play a
-plan, such as quota@10m. The state of the project is not touched. See docs/fake.md.`,
+plan, such as quota@10m. The state of the project is not touched, and pipelines work in a copy
+of their repository. See docs/fake.md.`,
 		Example: `  coppice run
   coppice run --fake ok
   coppice run --fake 'quota@10m+30m,night/coder:crash%10,seed=7'`,

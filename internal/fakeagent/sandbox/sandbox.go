@@ -7,10 +7,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +28,11 @@ type Sandbox struct {
 	// Note is called once with each line about what a run with fakes leaves out.
 	Note func(string)
 
-	homes   map[string]string // by the real home
-	noted   map[string]bool
-	outside map[string]*string // variables of this process before Enter
+	homes        map[string]string      // by the real home
+	copies       string                 // the directory of the copies of repositories; empty if there are none
+	repositories map[string]*repository // by the work tree that was copied
+	noted        map[string]bool
+	outside      map[string]*string // variables of this process before Enter
 }
 
 // maxSeed bounds a seed that is drawn, so that people can type it.
@@ -38,16 +43,14 @@ func New(plan fakeagent.Plan, exe string) (*Sandbox, error) {
 	if !plan.SeedSet {
 		plan.Seed, plan.SeedSet = rand.Uint64N(maxSeed), true
 	}
-	dir, err := os.MkdirTemp("", "coppice-fake-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
+	dir, err := makeTemp("coppice-fake-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for fakes: %w", err)
 	}
 	s := &Sandbox{
 		Setting: fakeagent.Setting{Plan: plan, Start: time.Now(), Dir: dir}, homes: map[string]string{},
-		Note: func(string) {}, noted: map[string]bool{}, outside: map[string]*string{},
+		repositories: map[string]*repository{}, Note: func(string) {}, noted: map[string]bool{},
+		outside: map[string]*string{},
 	}
 	for _, sub := range []string{s.bin(), s.State()} {
 		err = cmp.Or(err, os.Mkdir(sub, 0o700))
@@ -62,7 +65,16 @@ func New(plan fakeagent.Plan, exe string) (*Sandbox, error) {
 	return s, nil
 }
 
-// Close removes the directory.
+// makeTemp makes a temporary directory whose name has a prefix.
+func makeTemp(prefix string) (string, error) {
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// Close removes the directory, and the copies of repositories that have not changed. Summary names those that stay.
 func (s *Sandbox) Close() error {
 	for name, value := range s.outside {
 		if value == nil {
@@ -71,7 +83,7 @@ func (s *Sandbox) Close() error {
 			os.Setenv(name, *value)
 		}
 	}
-	return os.RemoveAll(s.Dir)
+	return errors.Join(s.removeCopies(), os.RemoveAll(s.Dir))
 }
 
 // State returns the directory for the state of the run.
@@ -150,7 +162,7 @@ func standIn(value string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Summary returns what the fakes have played, in a line.
+// Summary returns a line about what the fakes have played, and one about each copy of a repository that has changed.
 func (s *Sandbox) Summary() string {
 	calls, err := s.Calls()
 	if err != nil {
@@ -170,7 +182,14 @@ func (s *Sandbox) Summary() string {
 	if len(calls) > 0 {
 		played = fmt.Sprintf("%d calls: %s", len(calls), strings.Join(parts, ", "))
 	}
-	return fmt.Sprintf("fakes: %s; the same again: --fake '%s'", played, s.Plan)
+	lines := []string{fmt.Sprintf("fakes: %s; the same again: --fake '%s'", played, s.Plan)}
+	for _, real := range slices.Sorted(maps.Keys(s.repositories)) {
+		if r := s.repositories[real]; r.hasChanged() {
+			line := fmt.Sprintf("fakes: the copy of %s has what its pipelines have done: %s", real, r.dir)
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Head returns what a run with fakes is, in a line.

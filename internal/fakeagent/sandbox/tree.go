@@ -11,6 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/envfile"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
+	"github.com/coppice-dev/coppice/internal/landlock"
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -91,18 +93,38 @@ func (s *Sandbox) agent(path string, a *spec.Agent) error {
 	return s.command(path, &a.Command)
 }
 
-// pipeline changes the commands of the stages of a pipeline. The fakes keep their sessions in the directory of the
-// sandbox.
+// pipeline makes a pipeline work in a copy of its repository, and call fakes in its stages. What is there for others
+// than the repository does not run: release, such as a pull request, and archive, such as a message.
 func (s *Sandbox) pipeline(path string, a *spec.Agent) error {
 	own := *a.Pipeline
 	own.Stages = slices.Clone(own.Stages)
-	own.Writable = append(slices.Clip(own.Writable), s.Dir)
+	r, inside, err := s.repository(own.Repository)
+	if err != nil {
+		return err
+	}
+	own.Repository = inside
+	s.note(fmt.Sprintf("%s works in a copy of %s as it was last committed: %s", path, r.real, r.dir))
+	// The fakes keep their sessions in the directory of the sandbox. Without Landlock, a path that is named would keep
+	// the stages from running.
+	if own.Writable != nil || landlock.Supported() == nil {
+		own.Writable = append(slices.Clip(own.Writable), s.Dir)
+	}
+	own.SetUp = slices.Clone(own.SetUp)
+	if err := s.command(path, &own.SetUp); err != nil {
+		return err
+	}
 	for i := range own.Stages {
-		if len(own.Stages[i].Command) == 0 {
-			continue
-		}
-		if err := s.command(path, &own.Stages[i].Command); err != nil {
-			return err
+		stage := &own.Stages[i]
+		n := pipeline.Name(i)
+		switch {
+		case len(stage.Command) == 0:
+		case n == pipeline.Release || n == pipeline.Archive:
+			s.note(fmt.Sprintf("%s does not run its command of %s, which others could see", path, n))
+			stage.Command = nil
+		default:
+			if err := s.command(path, &stage.Command); err != nil {
+				return err
+			}
 		}
 	}
 	a.Pipeline = &own
