@@ -65,8 +65,11 @@ func encode(v object) string {
 	if e.Encode(v) != nil { // all values are texts, numbers and objects of these
 		return ""
 	}
-	if !typed || len(v) == 0 {
+	switch {
+	case !typed:
 		return text.String()
+	case len(v) == 0:
+		return fmt.Sprintf("{\"type\":%q}\n", kind)
 	}
 	return fmt.Sprintf(`{"type":%q,%s`, kind, text.String()[1:])
 }
