@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/git"
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/worktree"
 )
 
@@ -37,9 +38,10 @@ func (s *Sandbox) repository(dir string) (r *repository, inside string, err erro
 				return nil, "", err
 			}
 		}
-		at := fmt.Sprintf("%d-%s", len(s.repositories)+1, filepath.Base(real))
-		if r, err = copyRepository(real, filepath.Join(s.copies, at)); err != nil {
-			return nil, "", fmt.Errorf("copying the repository %s: %w", real, err)
+		at := filepath.Join(s.copies, fmt.Sprintf("%d-%s", len(s.repositories)+1, filepath.Base(real)))
+		if r, err = copyRepository(real, at); err != nil {
+			err = fmt.Errorf("copying the repository %s: %w", real, err)
+			return nil, "", errors.Join(err, os.RemoveAll(at))
 		}
 		s.repositories[real] = r
 	}
@@ -59,7 +61,8 @@ func copyRepository(real, dir string) (*repository, error) {
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return nil, err
 	}
-	if _, err := gitIn(dir, "clone", "--quiet", "--mirror", "--", real, own); err != nil {
+	clone := []string{"-c", "clone.defaultRemoteName=origin", "clone", "--quiet", "--mirror", "--", real, own}
+	if _, err := gitIn(dir, clone...); err != nil {
 		return nil, err
 	}
 	for _, args := range [][]string{{"config", "--remove-section", "remote.origin"}, {"config", "core.bare", "false"}} {
@@ -90,15 +93,22 @@ func copyRepository(real, dir string) (*repository, error) {
 	return r, err
 }
 
+// maxExclude bounds the file of copyExclude, in bytes.
+const maxExclude = 1 << 20
+
 // copyExclude copies the patterns of ignored files that are of this repository alone.
 func copyExclude(real, own string) error {
 	file, err := gitIn(real, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude")
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file)
+	file, err = filepath.EvalSymlinks(file) // it may lead to the settings of a person
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	var text []byte
+	if err == nil {
+		text, err = private.ReadFile(file, maxExclude)
 	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(own, "info"), 0o700)

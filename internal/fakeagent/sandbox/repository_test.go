@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -108,7 +109,16 @@ func TestPipeline(t *testing.T) {
 	if confined := landlock.Supported() == nil; (a.Pipeline.Writable != nil) != confined {
 		t.Errorf("%q, can be enforced: %v", a.Pipeline.Writable, confined)
 	}
-	err := s.agent("t/none", &spec.Agent{Pipeline: &pipeline.Settings{Repository: t.TempDir()}})
+	empty := filepath.Join(t.TempDir(), "empty")
+	run(t, dir, "init", "--quiet", empty)
+	err := s.agent("t/empty", &spec.Agent{Pipeline: &pipeline.Settings{Repository: empty}})
+	if err == nil || !strings.Contains(err.Error(), "copying the repository "+empty) {
+		t.Errorf("a repository without a commit: %v", err)
+	}
+	if left, err := os.ReadDir(s.copies); err != nil || len(left) != 1 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	err = s.agent("t/none", &spec.Agent{Pipeline: &pipeline.Settings{Repository: t.TempDir()}})
 	if err == nil || !strings.Contains(err.Error(), "not a git repository") {
 		t.Errorf("outside of a repository: %v", err)
 	}
@@ -116,7 +126,9 @@ func TestPipeline(t *testing.T) {
 
 // A copy has the branches and tags of the repository and what was committed, but no remote and nothing of attempts.
 func TestCopy(t *testing.T) {
-	t.Parallel()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	writeIn(t, home, ".gitconfig", "[clone]\n\tdefaultRemoteName = upstream\n")
 	dir := newRepository(t)
 	for _, ref := range []string{
 		"heads/coppice/web-x4k-1", "coppice/parked/web-x4k", "remotes/origin/main", "tags/v1", "heads/b",
@@ -124,7 +136,11 @@ func TestCopy(t *testing.T) {
 		run(t, dir, "update-ref", "refs/"+ref, "HEAD")
 	}
 	run(t, dir, "remote", "add", "origin", "/nowhere")
-	writeIn(t, dir, ".git/info/exclude", "/cache/\n")
+	writeIn(t, home, "exclude", "/cache/\n")
+	exclude := filepath.Join(dir, ".git", "info", "exclude")
+	if err := errors.Join(os.Remove(exclude), os.Symlink(filepath.Join(home, "exclude"), exclude)); err != nil {
+		t.Fatal(err)
+	}
 	writeIn(t, dir, "work/a.txt", "not committed\n")
 	writeIn(t, dir, "new.txt", "not added\n")
 	writeIn(t, dir, ".env", "KEY=1\n")
