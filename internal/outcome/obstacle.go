@@ -58,6 +58,7 @@ const (
 	SchemaMismatch     ObstacleKind = "schema_mismatch"     // an answer does not have the form that was asked for
 	MergeConflict      ObstacleKind = "merge_conflict"      // the change does not fit what others have changed
 	GuardDenied        ObstacleKind = "guard_denied"        // the change is not allowed
+	TestsWeakened      ObstacleKind = "tests_weakened"      // the change makes tests weaker
 )
 
 // ObstacleKinds returns all kinds.
@@ -65,7 +66,7 @@ func ObstacleKinds() []ObstacleKind {
 	return []ObstacleKind{MissingPrerequisite, ArchitecturalGap, ModelLimitation, ExternalDependency, ScopeTooLarge,
 		UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused, Overloaded, Network, PermissionDenied,
 		Loop, Budget, Timeout, SessionLost, Configuration, Crash, VerificationFailed, SchemaMismatch, MergeConflict,
-		GuardDenied, OtherObstacle}
+		GuardDenied, TestsWeakened, OtherObstacle}
 }
 
 // Outside reports whether the obstacle is neither in the work nor in the one who has tried it: others would have met
@@ -87,7 +88,7 @@ func (o Obstacle) check(e *Error) {
 		require(notBlank(o.Reason), "reason")
 	case ArchitecturalGap, OtherObstacle, UsageLimit, RateLimit, Authentication, Billing, ContextFull, Refused,
 		Overloaded, Network, PermissionDenied, Loop, Budget, Timeout, SessionLost, Configuration, Crash,
-		VerificationFailed, SchemaMismatch, MergeConflict, GuardDenied:
+		VerificationFailed, SchemaMismatch, MergeConflict, GuardDenied, TestsWeakened:
 		require(notBlank(o.Description), "description")
 	case ModelLimitation:
 		require(notBlank(o.Model), "model")

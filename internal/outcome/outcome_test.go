@@ -112,7 +112,7 @@ func TestNeeds(t *testing.T) {
 		{"year", with(Deferred, func(f *Report) { far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC); f.NotBefore = &far }), "outcome deferred: not_before is in the year 12345, expected one from 1 to 9999"},
 
 		{"obstacle: unknown", obstacle(Obstacle{Kind: "laziness"}),
-			`outcome retryable: unknown context.obstacle.kind "laziness", expected one of missing_prerequisite, architectural_gap, model_limitation, external_dependency, scope_too_large, usage_limit, rate_limit, authentication, billing, context_full, refused, overloaded, network, permission_denied, loop, budget, timeout, session_lost, configuration, crash, verification_failed, schema_mismatch, merge_conflict, guard_denied, other`},
+			`outcome retryable: unknown context.obstacle.kind "laziness", expected one of missing_prerequisite, architectural_gap, model_limitation, external_dependency, scope_too_large, usage_limit, rate_limit, authentication, billing, context_full, refused, overloaded, network, permission_denied, loop, budget, timeout, session_lost, configuration, crash, verification_failed, schema_mismatch, merge_conflict, guard_denied, tests_weakened, other`},
 		{"obstacle: no kind", obstacle(Obstacle{Description: "x"}), "outcome retryable: missing context.obstacle.kind"},
 		{"obstacle: prerequisite", obstacle(Obstacle{Kind: MissingPrerequisite}), "outcome retryable: missing context.obstacle.task_id, context.obstacle.reason"},
 		{"obstacle: gap", obstacle(Obstacle{Kind: ArchitecturalGap}), "outcome retryable: missing context.obstacle.description"},

@@ -34,6 +34,16 @@ const (
 	RuleProof    change.Rule = "proof"
 )
 
+// Weakens reports whether a finding of a rule says that fewer tests or assertions run than before. The other rules
+// find what may be the purpose of a change, such as new expected output, or what cannot be compared.
+func Weakens(r change.Rule) bool {
+	switch r {
+	case RuleFewer, RuleSkips, RuleFocus, RuleAsserts, RuleTrivial, RuleExcluded, RuleMoved, RuleResult, RuleProof:
+		return true
+	}
+	return false
+}
+
 // maxSource bounds a file whose tests are counted, in bytes.
 const maxSource = 1 << 20
 

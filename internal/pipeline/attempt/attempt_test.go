@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/change"
+	"github.com/coppice-dev/coppice/internal/change/integrity"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -252,6 +253,35 @@ func TestRefused(t *testing.T) {
 	}
 	if e := Refused(pipeline.Implement, []change.Finding{{Rule: change.RuleTest, Review: true}}, rules); e != nil {
 		t.Errorf("what a person reviews is refused: %v", e)
+	}
+}
+
+// What weakens tests is refused in maintenance mode, and in evolution mode until an attempt was refused for it. Other
+// findings about tests are for the review.
+func TestWeakened(t *testing.T) {
+	was := failed(1, outcome.Retryable, outcome.Obstacle{Kind: outcome.TestsWeakened, Description: "x"}, "y")
+	fewer := change.Finding{Rule: integrity.RuleAsserts, Path: "a_test.go"}
+	for name, c := range map[string]struct {
+		kind    change.Kind
+		before  []task.Attempt
+		finding change.Finding
+		want    bool
+	}{
+		"maintenance":              {change.Maintenance, nil, fewer, true},
+		"maintenance, again":       {change.Maintenance, []task.Attempt{was}, fewer, true},
+		"evolution":                {change.Evolution, nil, fewer, true},
+		"evolution, after another": {change.Evolution, []task.Attempt{{Number: 1}}, fewer, true},
+		"evolution, again":         {change.Evolution, []task.Attempt{was, {Number: 2}}, fewer, false},
+		"new output":               {change.Evolution, nil, change.Finding{Rule: integrity.RuleExpected}, false},
+	} {
+		c.finding.Review = c.kind == change.Evolution
+		e := Weakened(pipeline.Implement, []change.Finding{c.finding}, facts(detail("p-1", c.before...), c.kind))
+		if (e != nil) != c.want {
+			t.Errorf("%s: %v", name, e)
+		}
+		if e != nil && (e.Kind != outcome.Retryable || e.Obstacle.Kind != outcome.TestsWeakened) {
+			t.Errorf("%s: %v", name, e)
+		}
 	}
 }
 

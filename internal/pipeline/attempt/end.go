@@ -3,14 +3,17 @@ package attempt
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/change"
+	"github.com/coppice-dev/coppice/internal/change/integrity"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/safename"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // End is the end of an attempt that has not completed its task, as the stage in which it ended knows it. It is an
@@ -131,6 +134,31 @@ func Refused(n pipeline.Name, all []change.Finding, r change.Rules) *End {
 		return Escalate(n, kind, text+". May the task be done in another way, or should a person do it?", "%s", text)
 	}
 	return Retry(n, kind, "%s", text)
+}
+
+// Weakened returns the end of an attempt whose change makes tests weaker; nil if it does not, or if a person decides.
+// In evolution mode a person reviews the change. It is refused all the same the first time, so that the next attempt
+// can do without: only what two attempts at a task want is worth the attention of a person.
+func Weakened(n pipeline.Name, all []change.Finding, f Facts) *End {
+	if f.Rules.Kind == change.Evolution && !f.weakened() {
+		all = slices.Clone(all)
+		for i := range all {
+			all[i].Review = all[i].Review && !integrity.Weakens(all[i].Rule)
+		}
+	}
+	end := Refused(n, all, f.Rules)
+	if end != nil {
+		end.Obstacle.Kind = outcome.TestsWeakened
+		end.Obstacle.Description = shorten("The change makes tests weaker. "+end.Obstacle.Description, maxEndText)
+	}
+	return end
+}
+
+// weakened reports whether an earlier attempt has made tests weaker.
+func (f Facts) weakened() bool {
+	return slices.ContainsFunc(f.Task.Attempts, func(a task.Attempt) bool {
+		return a.Outcome.Context != nil && a.Outcome.Context.Obstacle.Kind == outcome.TestsWeakened
+	})
 }
 
 // maxListed bounds the findings in a text.

@@ -164,8 +164,7 @@ func (a *run) check(ctx context.Context) (*change.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end := attempt.Refused(a.stage, weaker, a.facts.Rules); end != nil {
-		end.Obstacle.Description = "the change makes tests weaker: " + end.Obstacle.Description
+	if end := attempt.Weakened(a.stage, weaker, a.facts); end != nil {
 		return nil, end
 	}
 	a.reviews = append(found, weaker...)
