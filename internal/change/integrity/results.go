@@ -2,6 +2,7 @@ package integrity
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -46,57 +47,70 @@ func (r Results) set(name string, result Result) error {
 	return nil
 }
 
-// ParseGo reads the output of go test -json. A test that began and did not end has failed, and so has
-// a package that failed, under its own name. Lines that are no JSON are left out; if all are, that is
-// an error.
+// ParseGo reads the output of go test -json. A test that began and did not end has failed. A package has a result, too,
+// under its own name. Lines that are no JSON are left out; if all are, that is an error.
 func ParseGo(in io.Reader) (Results, error) {
 	all, running := Results{}, map[string]bool{}
 	events := 0
+	err := eachLine(in, func(line []byte) error {
+		var e struct{ Action, Package, Test string }
+		if json.Unmarshal(line, &e) != nil || e.Action == "" {
+			return nil
+		}
+		events++
+		name := strings.TrimPrefix(e.Package+"."+e.Test, ".")
+		if e.Test == "" {
+			name = e.Package
+		}
+		result := map[string]Result{"pass": Passed, "fail": Failed, "skip": Skipped}[e.Action]
+		switch {
+		case e.Test == "" && e.Action == "skip": // it has no tests
+		case result != "":
+			delete(running, name)
+			return all.set(name, result)
+		case e.Action == "run":
+			if running[name] = true; len(running) > maxResults {
+				return errors.New("too many tests run at once")
+			}
+		}
+		return nil
+	})
+	if err == nil && events == 0 {
+		err = errors.New("there is no event")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the output of go test -json: %w", err)
+	}
+	for name := range running {
+		all[name] = Failed
+	}
+	return all, nil
+}
+
+// eachLine calls do for each line, without its end, until one returns an error. It leaves out lines of more than
+// maxLine bytes.
+func eachLine(in io.Reader, do func([]byte) error) error {
 	limited := &io.LimitedReader{R: in, N: maxOutput}
 	r := bufio.NewReaderSize(limited, maxLine)
 	for {
 		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
-			}
-			line = nil
-		}
-		var e struct{ Action, Package, Test string }
-		if json.Unmarshal(line, &e) == nil && e.Action != "" {
-			events++
-			name := strings.TrimPrefix(e.Package+"."+e.Test, ".")
-			switch {
-			case e.Test == "" && e.Action == "fail":
-				err = errors.Join(err, all.set(e.Package, Failed))
-			case e.Test == "":
-			case e.Action == "run":
-				running[name] = true
-			case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
-				delete(running, name)
-				result := map[string]Result{"pass": Passed, "fail": Failed, "skip": Skipped}[e.Action]
-				err = errors.Join(err, all.set(name, result))
-			}
-			if len(running) > maxResults {
-				err = errors.Join(err, errors.New("too many tests run at once"))
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if _, err = r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+				line = nil
 			}
 		}
-		if err == nil {
-			continue
+		if doErr := do(bytes.TrimRight(line, "\r\n")); doErr != nil {
+			return doErr
 		}
-		if !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("reading the output of go test -json: %w", err)
+		switch {
+		case err == nil:
+		case !errors.Is(err, io.EOF):
+			return err
+		case limited.N <= 0:
+			return fmt.Errorf("more than %d MiB", maxOutput>>20)
+		default:
+			return nil
 		}
-		if limited.N <= 0 {
-			return nil, fmt.Errorf("reading the output of go test -json: more than %d MiB", maxOutput>>20)
-		}
-		if events == 0 {
-			return nil, errors.New("reading the output of go test -json: there is no event")
-		}
-		for name := range running {
-			all[name] = Failed
-		}
-		return all, nil
 	}
 }
 

@@ -24,6 +24,8 @@ func TestFail(t *testing.T) { t.Fail() }
 func TestEnds(t *testing.T) { os.Exit(3) }
 `,
 		"b/b_test.go": "package b\nfunc broken(\n",
+		"c/c_test.go": "package c\nimport \"testing\"\nfunc TestC(t *testing.T) {}\n",
+		"d/d.go":      "package d\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -45,7 +47,7 @@ func TestEnds(t *testing.T) { os.Exit(3) }
 	want := Results{"example.com/m/a.TestPass": Passed, "example.com/m/a.TestPass/sub": Passed,
 		"example.com/m/a.TestPass/bad": Skipped,
 		"example.com/m/a.TestFail":     Failed, "example.com/m/a.TestEnds": Failed, "example.com/m/a": Failed,
-		"example.com/m/b": Failed}
+		"example.com/m/b": Failed, "example.com/m/c": Passed, "example.com/m/c.TestC": Passed}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -106,6 +108,84 @@ func TestParseJUnit(t *testing.T) {
 	}
 }
 
+func TestParseTAP(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		in   string
+		want Results
+		err  string
+	}{
+		"all": {"TAP version 14\n1..5\nok 1 - one\nnot ok 2 two\nok 3 - three # SKIP no disk\nnot ok - four # TODO later\nok 5\n",
+			Results{"one": Passed, "two": Failed, "three": Skipped, "four": Skipped, "5": Passed}, ""},
+		"nested": {"# Subtest: a\n    # Subtest: b\n    ok 1 - b\n    not ok 2 - c\n    1..2\nnot ok 1 - a\nok 2 - d\n1..2\n",
+			Results{"a > b": Passed, "a > c": Failed, "a": Failed, "d": Passed}, ""},
+		"a hash":       {"1..1\nok 1 - issue #7 # skipped\n", Results{"issue #7 # skipped": Passed}, ""},
+		"go test":      {"ok  \texample.com/a\t0.1s\n", nil, "there is no plan"},
+		"other output": {"1 ok\n1..x\nokay\n1..1 # done\nok 1 - a\r\n", Results{"a": Passed}, ""},
+		"empty":        {"", nil, "there is no plan"},
+	} {
+		got, err := ParseTAP(strings.NewReader(tt.in))
+		if d := cmp.Diff(tt.want, got); d != "" || (err == nil) != (tt.err == "") || err != nil &&
+			!strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %v, %v, want %v, %q", name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// The results of a real run of node --test.
+func TestParseTAPOfNode(t *testing.T) {
+	t.Parallel()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node")
+	}
+	file := filepath.Join(t.TempDir(), "a.test.js")
+	text := `const {describe, it} = require('node:test')
+describe('sum', () => {
+  it('adds', () => {}); it('fails', () => { throw new Error('x') }); it.skip('later', () => {})
+  it.todo('some day', () => { throw new Error('y') })
+})
+`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(node, "--test", "--test-reporter=tap", file).Output()
+	if err == nil {
+		t.Fatal("the tests pass")
+	}
+	got, err := ParseTAP(bytes.NewReader(out))
+	want := Results{"sum": Failed, "sum > adds": Passed, "sum > fails": Failed, "sum > later": Skipped,
+		"sum > some day": Skipped}
+	for name := range got { // node adds a level for the file in some versions
+		short := strings.TrimPrefix(name, file+" > ")
+		if want[short] != got[name] && name != file {
+			t.Errorf("%q: %s, want %q", name, got[name], want[short])
+		}
+		delete(want, short)
+	}
+	if err != nil || len(want) > 0 {
+		t.Errorf("lacks %v, %v", want, err)
+	}
+}
+
+// The form of results is found out, also behind what make prints.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]Results{
+		"go test -json\n" + `{"Action":"pass","Package":"p","Test":"T"}` + "\n": {"p.T": Passed},
+		"prove\n1..1\nok 1 - a\n":                     {"a": Passed},
+		`<testsuite><testcase name="a"/></testsuite>`: {"a": Passed},
+		`<testsuite></testsuite>`:                     nil,
+		"ok  \texample.com/a\t0.1s\n":                 nil,
+		`{"Action":"start","Package":"p"}` + "\n":     nil,
+		"": nil,
+	} {
+		if got, err := Parse(strings.NewReader(in)); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("%q: %v, %v", in, got, err)
+		}
+	}
+}
+
 func TestCompareResults(t *testing.T) {
 	t.Parallel()
 	before := Results{"a": Passed, "b": Passed, "c": Passed, "d": Failed, "e": Skipped, "f": Failed, "g\x1b[m": Passed,
@@ -143,6 +223,7 @@ func TestCompareCheck(t *testing.T) {
 func FuzzResults(f *testing.F) {
 	f.Add(`{"Action":"run","Package":"p","Test":"T"}`)
 	f.Add(`<testsuite><testcase name="a"/></testsuite>`)
+	f.Add("1..1\n# Subtest: a\n    ok 1 - b # SKIP\nok 1 - a\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, result := range must(ParseGo(strings.NewReader(text))) {
 			if result != Passed && result != Failed && result != Skipped {
@@ -150,6 +231,7 @@ func FuzzResults(f *testing.F) {
 			}
 		}
 		must(ParseJUnit(strings.NewReader(text)))
+		must(ParseTAP(strings.NewReader(text)))
 	})
 }
 
