@@ -47,6 +47,24 @@ func (r Results) set(name string, result Result) error {
 	return nil
 }
 
+// Ran returns the number of tests that were not skipped.
+func (r Results) Ran() (n int) {
+	for _, result := range r {
+		if result != Skipped {
+			n++
+		}
+	}
+	return n
+}
+
+// Same returns the tests that have the same result in another run. Others depend on more than the code, as those do
+// whose name has a random part.
+func (r Results) Same(other Results) Results {
+	same := maps.Clone(r)
+	maps.DeleteFunc(same, func(name string, result Result) bool { return other[name] != result })
+	return same
+}
+
 // ParseGo reads the output of go test -json. A test that began and did not end has failed. A package has a result, too,
 // under its own name. Lines that are no JSON are left out; if all are, that is an error.
 func ParseGo(in io.Reader) (Results, error) {

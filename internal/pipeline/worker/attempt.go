@@ -29,6 +29,7 @@ type run struct {
 	facts      attempt.Facts
 	trees      *worktree.Repo
 	repo       *release.Repo
+	runs       runStore
 	branch     string // that the change is for
 	kept       string // the branch of a change that a person has approved
 	tree       *worktree.Worktree
@@ -113,6 +114,9 @@ func (a *run) open(ctx context.Context) (err error) {
 	a.trees, err = worktree.Open(ctx, a.settings.Repository, worktree.Options{SetUp: a.settings.SetUp, Runner: setUp})
 	if err == nil {
 		a.repo, err = release.Open(ctx, a.settings.Repository)
+	}
+	if err == nil {
+		err = a.openRuns(ctx)
 	}
 	if a.branch = a.settings.Branch; err == nil && a.branch == "" {
 		a.branch, err = a.current(ctx)

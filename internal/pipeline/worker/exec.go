@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,8 +73,13 @@ func (a *run) pause(ctx context.Context, n int) error {
 }
 
 // execute runs the command of a stage to its end. An error means that it could not run, or that the worker is stopped.
-func (a *run) execute(
-	ctx context.Context, n pipeline.Name, s pipeline.Stage, dir, input string,
+func (a *run) execute(ctx context.Context, n pipeline.Name, s pipeline.Stage, dir, input string) (result, error) {
+	return a.executeTo(ctx, n, s, dir, input, io.Discard)
+}
+
+// executeTo executes, and writes all of the standard output to stdout, too.
+func (a *run) executeTo(
+	ctx context.Context, n pipeline.Name, s pipeline.Stage, dir, input string, stdout io.Writer,
 ) (got result, err error) {
 	stdin, err := a.input(input)
 	if err != nil {
@@ -90,6 +96,7 @@ func (a *run) execute(
 			return
 		}
 		text.Write(data)
+		stdout.Write(data)
 		a.out.Write(data)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.Timeout, &timeoutError{s.Timeout})

@@ -27,3 +27,18 @@ func (a *run) current(ctx context.Context) (string, error) {
 func (a *run) diff(ctx context.Context, base, tree string) (string, error) {
 	return a.git(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", base, tree)
 }
+
+// treeOf returns the content of a commit.
+func (a *run) treeOf(ctx context.Context, commit string) (string, error) {
+	out, err := a.git(ctx, "rev-parse", "--verify", commit+"^{tree}")
+	return strings.TrimSuffix(out, "\n"), err
+}
+
+// openRuns opens the store of runs of tests in the directory of git that all worktrees share.
+func (a *run) openRuns(ctx context.Context) error {
+	out, err := a.git(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err == nil {
+		a.runs, err = openRuns(strings.TrimSuffix(out, "\n"))
+	}
+	return err
+}

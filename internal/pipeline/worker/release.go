@@ -128,7 +128,7 @@ func (a *run) settle(ctx context.Context, commit string) {
 // merge merges a commit. If others have changed the branch meanwhile, the checks run again on the result.
 func (a *run) merge(ctx context.Context, r *released) error {
 	test := a.settings.Of(pipeline.Test)
-	var failed *testFailure
+	var got testRun
 	merged, err := a.repo.Merge(ctx, release.Merge{
 		Into: a.branch, Commit: r.Commit,
 		Check: func(ctx context.Context, commit string) error {
@@ -136,8 +136,11 @@ func (a *run) merge(ctx context.Context, r *released) error {
 				return nil
 			}
 			return a.elsewhere(ctx, "merge", commit, func(dir string) (err error) {
-				if failed, err = a.passes(ctx, test, dir); err == nil && failed != nil {
+				if got, err = a.runTest(ctx, test, dir); err == nil && got.Failed != "" {
 					err = errChecks
+				}
+				if tree, e := a.treeOf(ctx, commit); err == nil && e == nil {
+					a.keepRun(tree, got) // the next attempt begins at it
 				}
 				return err
 			})
@@ -162,7 +165,7 @@ func (a *run) merge(ctx context.Context, r *released) error {
 			})
 	case errors.Is(err, errChecks):
 		return attempt.Retry(pipeline.Release, outcome.VerificationFailed, "%s fails after the merge with what others "+
-			"have changed (%s): %s", strings.Join(test.Command, " "), failed.how, attempt.Tail(failed.output, 3000))
+			"have changed (%s): %s", strings.Join(test.Command, " "), got.Failed, attempt.Tail(got.output, 3000))
 	}
 	return err
 }
