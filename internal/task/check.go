@@ -26,10 +26,16 @@ func (t *Task) Check() error {
 		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
 		{"assignee", t.Assignee, MaxName}, {"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
 		{"creator", t.CreatedBy, MaxName}, {"criterion", t.DoneWhen, MaxDoneWhen},
+		{"check of a fix", t.Fixes, MaxFixes},
 	} {
 		lines := text.name == "reason" || text.name == "criterion"
 		if err := CheckText(text.name, text.text, text.most, lines); err != nil {
 			return err
+		}
+	}
+	if t.Fixes != "" {
+		if _, err := Words(t.Fixes); err != nil {
+			return fmt.Errorf("%w: the check of a fix has %w", ErrInvalid, err)
 		}
 	}
 	if err := checkOneOf("status", t.Status, Statuses()...); err != nil {

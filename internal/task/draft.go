@@ -13,6 +13,7 @@ type Draft struct {
 	Title     string   `json:"title" doc:"One line, at most 2000 bytes."`
 	Text      string   `json:"text,omitempty" doc:"At most 256 KiB."`
 	DoneWhen  string   `json:"done_when,omitempty" doc:"The criterion by which it is done, at most 4 KiB. Agents complete it only with evidence."`
+	Fixes     string   `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it, without a shell, at most 4 KiB. Only people name one."`
 	Type      string   `json:"type,omitempty" doc:"Default: task."`
 	Priority  *int     `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
 	Status    Status   `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
@@ -41,6 +42,7 @@ type Edit struct {
 	Title         *string    `json:"title,omitempty" doc:"One line."`
 	Text          *string    `json:"text,omitempty" doc:"At most 256 KiB."`
 	DoneWhen      *string    `json:"done_when,omitempty" doc:"The criterion by which it is done; empty for none."`
+	Fixes         *string    `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it; empty for none. Only people change it."`
 	Type          *string    `json:"type,omitempty" doc:"One line."`
 	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"The claimant loses the task."`
 	Priority      *int       `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
@@ -69,7 +71,7 @@ func editedFields(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
 		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil,
-		"priority": e.Priority != nil, "done when": e.DoneWhen != nil,
+		"priority": e.Priority != nil, "done when": e.DoneWhen != nil, "fixes": e.Fixes != nil,
 		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
 		"not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
 		"if dependency fails": e.IfDependencyFails != nil,

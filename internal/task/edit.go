@@ -13,7 +13,7 @@ import (
 // if it is closed by now, and fresh is false.
 func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
-		s.state.checkAlive(actor)); err != nil {
+		s.state.checkAlive(actor), checkFixes(actor, "", &d.Fixes)); err != nil {
 		return t, false, err
 	}
 	if id, made := s.state.index.keys[d.Key]; made && d.Key != "" {
@@ -43,7 +43,8 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	}
 	r := &Record{Task: Task{
 		Title: strings.TrimSpace(d.Title), DoneWhen: strings.TrimSpace(d.DoneWhen),
-		Type: cmp.Or(d.Type, "task"), Status: status,
+		Fixes: strings.TrimSpace(d.Fixes),
+		Type:  cmp.Or(d.Type, "task"), Status: status,
 		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
 		IfDependencyFails: d.IfDependencyFails,
 		NotBefore:         d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
@@ -72,7 +73,8 @@ func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 		}
 	}
 	return s.change(actor, id, func(r *Record) error {
-		if err := cmp.Or(checkHolder(actor, r), checkCriterion(actor, r, e.DoneWhen)); err != nil {
+		if err := cmp.Or(checkHolder(actor, r), checkCriterion(actor, r, e.DoneWhen),
+			checkFixes(actor, r.Fixes, e.Fixes)); err != nil {
 			return err
 		}
 		before := *r
@@ -121,7 +123,8 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 		r.IfDependencyFails = "" // the default
 	}
 	set(&r.DoneWhen, e.DoneWhen)
-	r.Title, r.DoneWhen = strings.TrimSpace(r.Title), strings.TrimSpace(r.DoneWhen)
+	set(&r.Fixes, e.Fixes)
+	r.Title, r.DoneWhen, r.Fixes = strings.TrimSpace(r.Title), strings.TrimSpace(r.DoneWhen), strings.TrimSpace(r.Fixes)
 	if e.Status != nil {
 		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {
 			return fmt.Errorf("%w; to claim or close a task, use the claim and close commands", err)

@@ -58,6 +58,7 @@ func (r *Record) keepLocal(before *Record) {
 	r.OldestAttempt, r.Retries, r.LastAttemptAt = before.OldestAttempt, before.Retries, before.LastAttemptAt
 	r.IfDependencyFails = before.IfDependencyFails
 	r.Decomposed, r.StoppedBy = before.Decomposed, before.StoppedBy
+	r.Fixes = cmp.Or(r.Fixes, before.Fixes)
 	if r.Status == before.Status {
 		r.Condition, r.Question = before.Condition, before.Question
 	}

@@ -23,6 +23,7 @@ const (
 	MaxComments = 1000      // comments of a task
 	MaxReason   = 4 << 10   // bytes of a reason
 	MaxDoneWhen = 4 << 10   // bytes of the criterion by which a task is done
+	MaxFixes    = 4 << 10   // bytes of the command that proves a fix
 	MaxName     = 256       // bytes of a pool, an assignee, a type, a label, a key, an id
 	MaxLabels   = 50        // labels of a task
 	MaxDepends  = 200       // dependencies and other links of a task
@@ -102,6 +103,7 @@ type Task struct {
 	Type      string   `json:"type,omitempty" doc:"task, bug, feature, epic, chore, or any other word."`
 	Status    Status   `json:"status" enum:"open,in_progress,blocked,deferred,parked,closed" doc:"A deferred task is open once its time has come."`
 	DoneWhen  string   `json:"done_when,omitempty" doc:"The criterion by which it is done. Agents complete it only with evidence."`
+	Fixes     string   `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it, see Words. Pipelines run it."`
 	Priority  int      `json:"priority" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
 	Labels    []string `json:"labels,omitempty" doc:"Sorted."`
 	Pool      string   `json:"pool,omitempty" doc:"The pool whose agents may claim it."`

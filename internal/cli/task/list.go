@@ -168,6 +168,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	fact("state", StateText(t, now))
 	fact("priority", fmt.Sprint(t.Priority))
 	fact("done when", t.DoneWhen)
+	fact("fixes", t.Fixes)
 	fact("type", t.Type)
 	fact("labels", strings.Join(t.Labels, ", "))
 	fact("pool", t.Pool)

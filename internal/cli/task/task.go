@@ -141,6 +141,10 @@ title and the rest the text.`,
 	flags := cmd.Flags()
 	flags.StringVar(&d.DoneWhen, "done-when", "",
 		"the criterion; agents complete it only with evidence for this `TEXT`")
+	if !w.agent {
+		flags.StringVar(&d.Fixes, "fixes", "",
+			"a `COMMAND` that fails now and has to pass then; pipelines run it, without a shell")
+	}
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
 	flags.StringVarP(&d.Assignee, "assignee", "a", "",
 		"the agent (path) or person `WHO` does it")
@@ -166,7 +170,7 @@ title and the rest the text.`,
 func newEdit(s *command.Streams, w worker) *cobra.Command {
 	var e task.Edit
 	var text textFlags
-	var title, doneWhen, kind, status, pool, assignee, parent, when, rule string
+	var title, doneWhen, fixes, kind, status, pool, assignee, parent, when, rule string
 	var priority, maxClaims int
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -177,7 +181,7 @@ the claim on it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
 			e.Title, e.Type = given(changed("title"), title), given(changed("type"), kind)
-			e.DoneWhen = given(changed("done-when"), doneWhen)
+			e.DoneWhen, e.Fixes = given(changed("done-when"), doneWhen), given(changed("fixes"), fixes)
 			e.Pool, e.Assignee = given(changed("pool"), pool), given(changed("assignee"), assignee)
 			e.Parent, e.Status = given(changed("parent"), parent), given(changed("status"), task.Status(status))
 			e.IfDependencyFails = given(changed("if-dependency-fails"), task.DependencyRule(rule))
@@ -210,6 +214,10 @@ the claim on it.`,
 	flags := cmd.Flags()
 	flags.StringVar(&title, "title", "", "the new title")
 	flags.StringVar(&doneWhen, "done-when", "", "the criterion, as `TEXT`; '' for none")
+	if !w.agent {
+		flags.StringVar(&fixes, "fixes", "",
+			"a `COMMAND` that fails now and has to pass then; '' for none")
+	}
 	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringVar(&status, "status", "", "open, blocked or deferred")
 	flags.IntVarP(&priority, "priority", "p", 0, "from 0, most urgent, to 4")
