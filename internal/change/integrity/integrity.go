@@ -35,10 +35,11 @@ const (
 )
 
 // Weakens reports whether a finding of a rule says that fewer tests or assertions run than before. The other rules
-// find what may be the purpose of a change, such as new expected output, or what cannot be compared.
+// find what may be the purpose of a change, such as new expected output or a new test for another system, or what
+// cannot be compared.
 func Weakens(r change.Rule) bool {
 	switch r {
-	case RuleFewer, RuleSkips, RuleFocus, RuleAsserts, RuleTrivial, RuleExcluded, RuleMoved, RuleResult, RuleProof:
+	case RuleFewer, RuleSkips, RuleFocus, RuleAsserts, RuleTrivial, RuleMoved, RuleResult, RuleProof:
 		return true
 	}
 	return false

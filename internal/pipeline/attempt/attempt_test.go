@@ -161,6 +161,25 @@ func TestPromptEdits(t *testing.T) {
 	}
 }
 
+// The check that a task names is in each prompt, quoted.
+func TestPromptCheck(t *testing.T) {
+	d := detail("p-1")
+	d.Task.Fixes = "go test -run 'A\nB'"
+	f := facts(d, change.Evolution)
+	for _, prompt := range []string{PlanPrompt(f), ImplementPrompt(f, nil, 1, 1), FixPrompt(f, "make", "exit code 1", "")} {
+		if !strings.Contains(prompt, "has to fail without the change and to pass with it:\n| go test -run 'A\n| B'\n") ||
+			!strings.Contains(prompt, "also has to fail with the tests that the change adds") {
+			t.Errorf("%s", prompt)
+		}
+	}
+	if prompt := PlanPrompt(facts(d, change.Maintenance)); strings.Contains(prompt, "tests that the change adds") {
+		t.Errorf("%s", prompt)
+	}
+	if prompt := PlanPrompt(facts(detail("p-1"), change.Evolution)); strings.Contains(prompt, "# The check") {
+		t.Errorf("%s", prompt)
+	}
+}
+
 func TestSchemas(t *testing.T) {
 	for n, texts := range map[pipeline.Name][2][]string{
 		pipeline.Plan: {

@@ -131,6 +131,14 @@ func answerText(b *strings.Builder, n pipeline.Name) {
 func (f Facts) task(b *strings.Builder) {
 	t := f.Task.Task
 	fmt.Fprintf(b, "# The task\n\n%s%s", quote(t.ID+": "+t.Title, 4000), quote(f.Task.Text, maxTaskText))
+	if t.Fixes != "" {
+		b.WriteString("\n# The check\n\nThis command has to fail without the change and to pass with it:\n" +
+			quote(t.Fixes, 4000))
+		if f.Rules.Kind == change.Evolution {
+			b.WriteString("It also has to fail with the tests that the change adds or edits, and without the rest of " +
+				"the change.\n")
+		}
+	}
 	if said := f.comments(); said != "" {
 		b.WriteString("\n# What people have said\n\n" + said)
 	}

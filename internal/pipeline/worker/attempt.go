@@ -30,6 +30,7 @@ type run struct {
 	trees      *worktree.Repo
 	repo       *release.Repo
 	runs       runStore
+	proof      *proof // nil if the task names no check
 	branch     string // that the change is for
 	kept       string // the branch of a change that a person has approved
 	tree       *worktree.Worktree
@@ -84,6 +85,9 @@ func (a *run) make(ctx context.Context) (*released, error) {
 		a.say("stages may write wherever you can: %v", err)
 	}
 	if err := a.setMode(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.readProof(); err != nil {
 		return nil, err
 	}
 	if done, err := a.before(ctx); done != nil || err != nil {
@@ -144,7 +148,8 @@ func (a *run) setMode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.facts.MayDivide = depth < maxDepth
+	// The check of a task is that of the whole: without it the last subtask would complete the task.
+	a.facts.MayDivide = depth < maxDepth && t.Fixes == ""
 	a.note("mode " + string(kind))
 	a.say("%s (attempt %d): %s mode: %s", t.ID, a.facts.Number, kind, why)
 	return nil

@@ -128,18 +128,24 @@ func (a *run) settle(ctx context.Context, commit string) {
 // merge merges a commit. If others have changed the branch meanwhile, the checks run again on the result.
 func (a *run) merge(ctx context.Context, r *released) error {
 	test := a.settings.Of(pipeline.Test)
+	all := a.checking(test, len(test.Command) > 0)
 	var got testRun
 	merged, err := a.repo.Merge(ctx, release.Merge{
 		Into: a.branch, Commit: r.Commit,
 		Check: func(ctx context.Context, commit string) error {
-			if len(test.Command) == 0 {
+			if len(all) == 0 {
 				return nil
 			}
-			return a.elsewhere(ctx, "merge", commit, func(dir string) (err error) {
-				if got, err = a.runTest(ctx, test, dir); err == nil && got.Failed != "" {
-					err = errChecks
+			return a.elsewhere(ctx, "merge", commit, func(dir string) error {
+				runs, err := a.runTests(ctx, all, dir)
+				if err != nil {
+					return err
 				}
-				if tree, e := a.treeOf(ctx, commit); err == nil && e == nil {
+				if got = runs[len(runs)-1]; got.Failed != "" {
+					return errChecks
+				}
+				tree, err := a.treeOf(ctx, commit)
+				if err == nil {
 					a.keepRun(tree, got) // the next attempt begins at it
 				}
 				return err
@@ -165,7 +171,7 @@ func (a *run) merge(ctx context.Context, r *released) error {
 			})
 	case errors.Is(err, errChecks):
 		return attempt.Retry(pipeline.Release, outcome.VerificationFailed, "%s fails after the merge with what others "+
-			"have changed (%s): %s", strings.Join(test.Command, " "), got.Failed, attempt.Tail(got.output, 3000))
+			"have changed (%s): %s", strings.Join(got.argv, " "), got.Failed, attempt.Tail(got.output, 3000))
 	}
 	return err
 }

@@ -18,6 +18,9 @@ import (
 
 // through takes the task through the stages, in the worktree of the attempt. The first stage that fails ends it.
 func (a *run) through(ctx context.Context) (*released, error) {
+	if err := a.failsBefore(ctx); err != nil {
+		return nil, err
+	}
 	plan, err := a.plan(ctx)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/change"
@@ -24,20 +25,22 @@ func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, err
 		return nil, err
 	}
 	s, ok := a.begin(pipeline.Test)
-	if !ok {
+	all := a.checking(s, ok)
+	if len(all) == 0 {
 		return c, nil
 	}
 	for fix := 0; ; fix++ {
-		got, err := a.runTest(ctx, s, a.tree.Path)
+		runs, err := a.runTests(ctx, all, a.tree.Path)
 		if err != nil {
 			return nil, err
 		}
+		got := runs[len(runs)-1]
 		if got.Failed == "" {
 			a.note(fmt.Sprintf("tests passed after %d fixes", fix))
-			return c, a.passed(ctx, c, got)
+			return c, a.passed(ctx, c, runs)
 		}
 		if fix == a.settings.FixAttempts {
-			return nil, a.blame(ctx, s, got)
+			return nil, a.blame(ctx, all[len(runs)-1], got)
 		}
 		a.say("test has failed (%s); fix %d of %d begins", got.Failed, fix+1, a.settings.FixAttempts)
 		a.enter(pipeline.Implement)
@@ -55,18 +58,57 @@ func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, err
 	}
 }
 
+// checking returns the commands that check a change: the check that the task names, and that of the stage test, unless
+// it is skipped.
+func (a *run) checking(s pipeline.Stage, stage bool) (all []pipeline.Stage) {
+	if a.proof != nil {
+		all = append(all, a.proof.stage)
+	}
+	if stage {
+		all = append(all, s)
+	}
+	return all
+}
+
+// runTests runs commands in a directory until one fails.
+func (a *run) runTests(ctx context.Context, all []pipeline.Stage, dir string) (runs []testRun, err error) {
+	for _, s := range all {
+		got, err := a.runTest(ctx, s, dir)
+		if err != nil {
+			return nil, err
+		}
+		if runs = append(runs, got); got.Failed != "" {
+			break
+		}
+	}
+	return runs, nil
+}
+
 // passed makes sure that tests which have passed have tested the change, and not less than before it.
-func (a *run) passed(ctx context.Context, c *change.Change, got testRun) error {
+func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) error {
 	// What was tested is what is committed: a test may have written files.
 	if err := c.Verify(ctx); err != nil {
 		return attempt.Retry(pipeline.Test, outcome.VerificationFailed,
 			"the work tree has changed while its tests ran; they may write only what .gitignore names: %v", err)
 	}
-	a.checks = append(a.checks, outcome.Check{Name: checkName(strings.Join(got.argv, " ")), Passed: true})
-	if err := a.compare(ctx, got); err != nil {
-		return err
+	tests := runs
+	if a.proof != nil {
+		if err := a.prove(ctx, c); err != nil {
+			return err
+		}
+		tests = runs[1:]
 	}
-	a.keepRun(c.Tree, got)
+	for _, got := range runs {
+		a.checks = append(a.checks, outcome.Check{Name: checkName(strings.Join(got.argv, " ")), Passed: true})
+	}
+	for _, got := range tests {
+		if err := a.compare(ctx, got); err != nil {
+			return err
+		}
+	}
+	for _, got := range runs {
+		a.keepRun(c.Tree, got)
+	}
 	return nil
 }
 
@@ -194,6 +236,9 @@ func (a *run) keepRun(tree string, r testRun) {
 func (a *run) blame(ctx context.Context, s pipeline.Stage, failed testRun) error {
 	text := fmt.Sprintf("%s fails after %d fixes (%s): %s", strings.Join(failed.argv, " "), a.settings.FixAttempts,
 		failed.Failed, attempt.Tail(failed.output, 3000))
+	if a.proof != nil && slices.Equal(s.Command, a.proof.stage.Command) { // it fails without the change, of course
+		return attempt.Retry(pipeline.Test, outcome.VerificationFailed, "%s", text)
+	}
 	before, err := a.onBase(ctx, s, true)
 	if err == nil && before.Failed != "" { // still?
 		before, err = a.onBase(ctx, s, false)
