@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -98,9 +99,12 @@ func (w *Workers) get(ctx context.Context, name string) (d Detail, err error) {
 		}
 		d.Stages = append(d.Stages, stage)
 	}
-	d.Attempts, err = w.Tasks.LastAttempts(ctx, a.Name, lastAttempts)
+	d.Attempts, err = w.Tasks.LastAttempts(ctx, taskPool(a), lastAttempts)
 	return d, err
 }
+
+// taskPool returns the pool whose tasks a pipeline takes.
+func taskPool(a *spec.Agent) string { return cmp.Or(a.Pipeline.Tasks, a.Name) }
 
 // info describes a pipeline, with its workers.
 func (w *Workers) info(ctx context.Context, path string, a *spec.Agent) (Info, []Worker, error) {
@@ -120,7 +124,7 @@ func (w *Workers) info(ctx context.Context, path string, a *spec.Agent) (Info, [
 			info.AtWork++
 		}
 	}
-	info.Tasks, err = w.Tasks.PoolTasks(ctx, a.Name)
+	info.Tasks, err = w.Tasks.PoolTasks(ctx, taskPool(a))
 	return info, workers, err
 }
 
