@@ -107,6 +107,7 @@ func TestPipelineCommands(t *testing.T) {
 
 	p.crash()
 	wantWork("without a daemon")
+	p.contains(p.do("explain", worker), `it works at `+id+`, attempt 1, and is in the stage implement for `)
 	p.up()
 	wantWork("with the next daemon")
 
