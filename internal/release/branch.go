@@ -30,6 +30,11 @@ func (r *Repo) setBranch(ctx context.Context, name, commit string) error {
 	if task == "" {
 		return fmt.Errorf("commit %s has no trailer %s", commit, taskTrailer)
 	}
+	lock, err := r.lockBranch(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	old, err := r.tip(ctx, ref)
 	if err != nil || old == commit {
 		return err
@@ -50,5 +55,5 @@ func (r *Repo) setBranch(ctx context.Context, name, commit string) error {
 	if len(at) > 0 {
 		return fmt.Errorf("%w in %s", ErrCheckedOut, at[0].top)
 	}
-	return r.move(ctx, r.git(), ref, old, commit, "coppice: attempt at "+task)
+	return r.move(ctx, r.git(), lock, old, commit, "coppice: attempt at "+task)
 }

@@ -12,7 +12,7 @@ import (
 
 // follow moves a branch together with the worktree that has it checked out. The error is errMoved if others
 // have moved the branch or the worktree meanwhile.
-func (r *Repo) follow(ctx context.Context, p place, i intent) error {
+func (r *Repo) follow(ctx context.Context, branch *refLock, p place, i intent) error {
 	if p.top == "" {
 		return errors.New("the worktree of the repository is unknown; open the repository in it")
 	}
@@ -43,7 +43,7 @@ func (r *Repo) follow(ctx context.Context, p place, i intent) error {
 		return errors.Join(err, x.unlock())
 	}
 	r.step("prepared")
-	err = r.write(ctx, x, draft, i)
+	err = r.write(ctx, branch, x, draft, i)
 	if failed := r.settle(ctx, x, i); failed != nil {
 		return fmt.Errorf("repairing %s, which the next merge repeats: %w", p.top, failed)
 	}
@@ -96,7 +96,7 @@ func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft gitcmd.Ru
 }
 
 // write writes the files and the new index, and moves the branch.
-func (r *Repo) write(ctx context.Context, x *index, draft gitcmd.Runner, i intent) error {
+func (r *Repo) write(ctx context.Context, branch *refLock, x *index, draft gitcmd.Runner, i intent) error {
 	if _, err := draft.Run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", i.Old, i.New); err != nil {
 		if gitcmd.ExitCode(err) > 0 {
 			err = &DirtyError{Worktree: x.top, Err: err}
@@ -111,7 +111,7 @@ func (r *Repo) write(ctx context.Context, x *index, draft gitcmd.Runner, i inten
 	if left, err := x.left(); err != nil || left == nil || *left != i {
 		return errors.Join(err, errors.New("its lock of the index was removed"))
 	}
-	err := r.move(ctx, x.git(""), i.Ref, i.Old, i.New, reason)
+	err := r.move(ctx, x.git(""), branch, i.Old, i.New, reason)
 	r.step("moved")
 	return err
 }

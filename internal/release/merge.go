@@ -2,12 +2,8 @@ package release
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/coppice-dev/coppice/internal/filelock"
 )
@@ -73,7 +69,7 @@ func (r *Repo) merge(ctx context.Context, m Merge) (Merged, error) {
 		return Merged{}, err
 	}
 	for range maxTries {
-		done, err := r.try(ctx, ref, commit, m.Check)
+		done, err := r.try(ctx, lock, commit, m.Check)
 		if !errors.Is(err, errMoved) {
 			return done, err
 		}
@@ -83,8 +79,9 @@ func (r *Repo) merge(ctx context.Context, m Merge) (Merged, error) {
 
 // try merges a commit, unless the branch is moved meanwhile; the error is errMoved then.
 func (r *Repo) try(
-	ctx context.Context, ref, commit string, check func(context.Context, string) error,
+	ctx context.Context, lock *refLock, commit string, check func(context.Context, string) error,
 ) (Merged, error) {
+	ref := lock.ref
 	before, err := r.tip(ctx, ref)
 	if err != nil || before == "" {
 		return Merged{}, errors.Join(err, errors.New("there is no such branch"))
@@ -108,26 +105,13 @@ func (r *Repo) try(
 	case len(at) > 1:
 		return Merged{}, fmt.Errorf("%w more than once: in %s and %s", ErrCheckedOut, at[0].top, at[1].top)
 	case len(at) == 1:
-		return Merged{result, before}, r.follow(ctx, at[0], intent{ref, before, result})
+		return Merged{result, before}, r.follow(ctx, lock, at[0], intent{ref, before, result})
 	}
-	return Merged{result, before}, r.move(ctx, r.git(), ref, before, result, reason)
+	return Merged{result, before}, r.move(ctx, r.git(), lock, before, result, reason)
 }
 
 // reason is the message of merges in the reflog.
 const reason = "coppice: merge"
-
-// lockBranch takes the lock of a branch. It is held during a merge into it, so that one merge is checked at a time. The
-// lock of a worktree (index.flock) is held while its files and index change, also by the git commands that change them;
-// only the holder looks at what a killed process has left. A process takes the lock of a branch before that of a
-// worktree. The files are never removed.
-func (r *Repo) lockBranch(ctx context.Context, ref string) (*filelock.Lock, error) {
-	dir := filepath.Join(r.common, "coppice-release")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256([]byte(ref))
-	return filelock.Wait(ctx, filepath.Join(dir, hex.EncodeToString(sum[:16])+".lock"), filelock.Exclusive)
-}
 
 // Repair finishes or takes back what killed processes have left in the worktrees of the repository. Merge
 // does it, too. Worktrees in which another process is active are skipped.

@@ -38,6 +38,7 @@ type Repo struct {
 	objects string // the directory of the object database
 	format  string // sha1 or sha256
 	step    func(name string)
+	stale   time.Duration // staleAfter, except in tests
 }
 
 // Open returns the Repo of the repository that a directory is in. The repository may be bare.
@@ -63,7 +64,7 @@ func find(ctx context.Context, dir string) (*Repo, error) {
 		args = append([]string{"-C", dir, "rev-parse", "--path-format=absolute"}, args...)
 		return g.Line(ctx, args...)
 	}
-	r := &Repo{step: func(string) {}}
+	r := &Repo{step: func(string) {}, stale: staleAfter}
 	if r.common, err = ask("--git-common-dir"); err != nil {
 		return nil, err
 	}
@@ -151,32 +152,6 @@ func (r *Repo) contains(ctx context.Context, tip, commit string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// move moves a reference from one commit to another, or makes it if old is "". It returns errMoved if the
-// reference is not at old.
-func (r *Repo) move(ctx context.Context, g gitcmd.Runner, ref, old, commit, why string) error {
-	expected := old
-	if old == "" {
-		expected = strings.Repeat("0", len(commit))
-	}
-	who, err := r.identity(ctx)
-	if err != nil {
-		return err
-	}
-	g.Env = append(g.Env, who.environ(time.Now())...) // for the reflog
-	_, err = g.Run(ctx, "update-ref", "--no-deref", "-m", why, "--", ref, commit, expected)
-	if err == nil {
-		return nil
-	}
-	switch tip, e := r.tip(ctx, ref); {
-	case e != nil || tip == old:
-		return err
-	case tip == commit:
-		return nil
-	default:
-		return errMoved
-	}
 }
 
 // tip returns the commit of a reference; "" if there is none.
