@@ -139,6 +139,8 @@ func failureOf(exit supervisor.Exit, why error) *agentcli.Verdict {
 	switch {
 	case why != nil:
 		v.Obstacle, v.Reason = outcome.Timeout, why.Error()
+	case exit.Kind == supervisor.Killed: // from outside, such as for want of memory: that is no answer
+		v.Obstacle, v.Reason = outcome.Crash, exit.String()
 	case exit.Kind != supervisor.Normal:
 		v.Reason = exit.String()
 	default:

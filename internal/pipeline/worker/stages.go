@@ -193,6 +193,8 @@ func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, 
 		switch {
 		case err != nil:
 			return nil, err
+		case got.failed != nil && got.failed.Obstacle != outcome.VerificationFailed: // it has no answer
+			return nil, attempt.Called(pipeline.Security, "", *got.failed)
 		case got.failed != nil:
 			return nil, blocked(fmt.Sprintf("%s: %s", got.failed.Reason, attempt.Tail(got.output, 3000)))
 		}

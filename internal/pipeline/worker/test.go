@@ -115,7 +115,8 @@ func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) erro
 // checkName returns the name of a check in evidence.
 func checkName(text string) string { return plaintext.OneLine(text, 200) }
 
-// runTest runs a command with the rights of the stage test in a directory. It fails only if it could not run.
+// runTest runs a command with the rights of the stage test in a directory. It fails if that could not run, or was killed,
+// which says nothing.
 func (a *run) runTest(ctx context.Context, s pipeline.Stage, dir string) (r testRun, err error) {
 	file, err := os.OpenFile(filepath.Join(a.dir, "results"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -129,6 +130,9 @@ func (a *run) runTest(ctx context.Context, s pipeline.Stage, dir string) (r test
 	}
 	r = testRun{argv: s.Command, output: got.output}
 	if got.failed != nil {
+		if got.failed.Obstacle == outcome.Crash {
+			return r, attempt.Called(a.stage, "", *got.failed)
+		}
 		r.Failed = got.failed.Reason
 	}
 	if out.err != nil {
