@@ -42,8 +42,8 @@ func (a *run) readProof() error {
 	return nil
 }
 
-// failsBefore makes sure that the check of the task fails, before any work is done. In evolution mode the change may add the
-// test that fails: prove finds out.
+// failsBefore makes sure that the check of the task fails, before any work is done. In evolution mode the change may
+// add the test that fails: prove finds out.
 func (a *run) failsBefore(ctx context.Context) (err error) {
 	if a.proof == nil {
 		return nil

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -174,6 +175,16 @@ func (a *run) check(ctx context.Context) (*change.Change, error) {
 	return c, nil
 }
 
+// verify returns the end of an attempt whose work tree a stage has changed, as a text says. That the work tree cannot
+// be read is another matter, and ends the worker.
+func verify(ctx context.Context, c *change.Change, n pipeline.Name, kind outcome.ObstacleKind, text string) error {
+	err := c.Verify(ctx)
+	if errors.Is(err, change.ErrMoved) {
+		return attempt.Retry(n, kind, "%s: %v", text, err)
+	}
+	return err
+}
+
 // review lets a model or a command review the change. A review that cannot be read does not pass.
 func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, err error) {
 	s, ok := a.begin(pipeline.Security)
@@ -213,9 +224,9 @@ func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, 
 			warnings = r.Findings
 		}
 	}
-	if err := c.Verify(ctx); err != nil {
-		return nil, attempt.Retry(pipeline.Security, outcome.GuardDenied, "the review has changed the work tree: %v",
-			err)
+	err = verify(ctx, c, pipeline.Security, outcome.GuardDenied, "the review has changed the work tree")
+	if err != nil {
+		return nil, err
 	}
 	a.note("the review passed")
 	return warnings, nil

@@ -87,9 +87,9 @@ func (a *run) runTests(ctx context.Context, all []pipeline.Stage, dir string) (r
 // passed makes sure that tests which have passed have tested the change, and not less than before it.
 func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) error {
 	// What was tested is what is committed: a test may have written files.
-	if err := c.Verify(ctx); err != nil {
-		return attempt.Retry(pipeline.Test, outcome.VerificationFailed,
-			"the work tree has changed while its tests ran; they may write only what .gitignore names: %v", err)
+	if err := verify(ctx, c, pipeline.Test, outcome.VerificationFailed, "the work tree has changed while its tests "+
+		"ran; they may write only what .gitignore names"); err != nil {
+		return err
 	}
 	tests := runs
 	if a.proof != nil {
@@ -115,8 +115,8 @@ func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) erro
 // checkName returns the name of a check in evidence.
 func checkName(text string) string { return plaintext.OneLine(text, 200) }
 
-// runTest runs a command with the rights of the stage test in a directory. It fails if that could not run, or was killed,
-// which says nothing.
+// runTest runs a command with the rights of the stage test in a directory. It fails if that could not run, or was
+// killed, which says nothing.
 func (a *run) runTest(ctx context.Context, s pipeline.Stage, dir string) (r testRun, err error) {
 	file, err := os.OpenFile(filepath.Join(a.dir, "results"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
