@@ -3,7 +3,9 @@
 // runs twice, no exit is missed, and the event log has neither gaps nor repeats.
 // With -beliefs it kills agents and their shims, too, while the agents write
 // beliefs: what was acknowledged is there, whole. With -orders it kills the
-// daemon while orders fire: each firing runs once, and none is forgotten.
+// daemon while orders fire: each firing runs once, and none is forgotten. With
+// -pipeline it kills daemons, workers, stages and git commands while a backlog
+// goes through a pipeline: each task ends as if nothing had been killed.
 package main
 
 import (
@@ -29,6 +31,9 @@ func main() {
 		agent(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 3 && os.Args[1] == "stage" {
+		os.Exit(stage(os.Args[2:]))
+	}
 	var o options
 	flag.StringVar(&o.coppice, "coppice", "bin/coppice", "the program to test")
 	flag.IntVar(&o.agents, "agents", 200, "agents in all")
@@ -37,6 +42,8 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
 	beliefs := flag.Bool("beliefs", false, "kill agents, shims and the daemon while agents write beliefs")
 	orders := flag.Bool("orders", false, "kill the daemon while orders fire")
+	flag.IntVar(&o.divided, "divided", 21, "with -pipeline: how many tasks are divided; 13 are not")
+	pipelines := flag.Bool("pipeline", false, "kill all kinds of processes while tasks go through a pipeline")
 	flag.IntVar(&o.runs, "runs", 1000, "with -orders: how many runs there are at least")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "chaos")
@@ -53,6 +60,9 @@ func main() {
 	if *orders {
 		trial = runOrders
 	}
+	if *pipelines {
+		trial = runPipeline
+	}
 	if err := trial(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -64,6 +74,7 @@ type options struct {
 	coppice          string
 	agents, crashing int
 	rounds, runs     int
+	divided          int
 	seed             uint64
 	dir              string
 	say              func(format string, args ...any)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
 		agent(os.Args[2:])
 		return
+	}
+	if len(os.Args) > 3 && os.Args[1] == "stage" {
+		os.Exit(stage(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
@@ -45,6 +50,21 @@ func TestOrderChaos(t *testing.T) {
 	t.Logf("seed %d", seed)
 	if err := runOrders(options{coppice: coppice, rounds: 10, runs: 100, seed: seed, dir: t.TempDir(), say: t.Logf}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A backlog goes through a pipeline, once as it is and once while processes are killed. 22 tasks keep it short.
+func TestPipelineChaos(t *testing.T) {
+	coppice := build(t)
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	for name, rounds := range map[string]int{"undisturbed": 0, "killed": 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options{coppice: coppice, divided: 3, rounds: rounds, seed: seed, dir: t.TempDir(), say: t.Logf}
+			if err := runPipeline(o); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
 	}
 }
 
