@@ -16,7 +16,7 @@ type job struct {
 
 func scenarios() []string {
 	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet",
-		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work"}
+		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work", "attempts"}
 }
 
 // walks is the time between two walks of raw-walk: a shorter measurement may see none.
@@ -116,6 +116,10 @@ func matrix(c config, p programs, rep int) []job {
 		ask("work", n, []string{"raw-sqlite", "goqite", "coppice-queue", "coppice-socket"},
 			[]string{"-n", strconv.Itoa(n), "-d", s.writes.String()}, nil)
 	}
+	for _, n := range []int{1, 4} {
+		ask("attempts", n, []string{"raw-sqlite", "coppice-socket"},
+			[]string{"-n", strconv.Itoa(n), "-tasks", "10000", "-d", s.writes.String()}, nil)
+	}
 	return jobs
 }
 
@@ -172,8 +176,8 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 		}
 		return append([]string{p.outputrate, "-impl", impl, "-coppice", p.coppice}, goArgs...)
 	}
-	if scenario == "belief" || scenario == "work" {
-		program := map[string]string{"belief": p.beliefrate, "work": p.workrate}[scenario]
+	if scenario == "belief" || scenario == "work" || scenario == "attempts" {
+		program := map[string]string{"belief": p.beliefrate, "work": p.workrate, "attempts": p.workrate}[scenario]
 		argv := []string{program, "-impl", impl}
 		switch {
 		case program == "" || impl == "coppice-socket" && p.coppice == "" || impl == "goqite" && p.goqite == "":

@@ -3,7 +3,9 @@
 // Command workrate measures how many tasks can be added in a second, and how many
 // claimed and closed, by workers that do it all at once, each of them one after
 // the other and every step durable before the next one of the same worker:
-// next to queues on SQLite, and SQLite with nothing around it.
+// next to queues on SQLite, and SQLite with nothing around it. With -tasks it
+// measures instead how long it takes to claim a task of a backlog, to list it, and
+// to end the attempt with an outcome.
 package main
 
 import (
@@ -28,8 +30,14 @@ func main() {
 	schema := flag.String("schema", "", "goqite's schema_sqlite.sql, for goqite")
 	n := flag.Int("n", 64, "workers")
 	storm := flag.Duration("d", 3*time.Second, "how long they add, and how long at most they do what was added")
+	tasks := flag.Int("tasks", 0, "with a backlog of so many tasks: claims, lists and outcomes of attempts instead")
 	flag.Parse()
-	row, err := measure(context.Background(), program{*impl, *coppice, *schema}, *n, *storm)
+	p := program{*impl, *coppice, *schema}
+	measured := func() (report.Row, error) { return measure(context.Background(), p, *n, *storm) }
+	if *tasks > 0 {
+		measured = func() (report.Row, error) { return measureAttempts(context.Background(), p, *n, *tasks, *storm) }
+	}
+	row, err := measured()
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(row)
 	}

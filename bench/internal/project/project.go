@@ -33,7 +33,8 @@ func Start(coppice, dir string, n int) (p *Project, err error) {
 	}
 	p = &Project{coppice: coppice, dir: dir}
 	var toml strings.Builder
-	toml.WriteString("[project]\nname = \"bench\"\n")
+	// Outcomes of what is measured pause no pool.
+	toml.WriteString("[project]\nname = \"bench\"\n\n[daemon]\nmax_failed_tasks = 0\n")
 	for i := range n {
 		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sh\", \"-c\", 'echo \"$COPPICE_TOKEN\" > "+
 			"a%d.token; exec sleep 1000000']\nready.exec = [\"test\", \"-s\", \"a%d.token\"]\n", i, i, i)
