@@ -69,8 +69,9 @@ func (k *killer) strike(up func() error) error {
 		what += " " + name
 	case "session", "merging session":
 		if what == "merging session" {
-			_, _, name := catch(workers, mergeCommands)
-			what += " in git " + name
+			if _, _, name := catch(workers, mergeCommands); name != "" {
+				what += " in git " + name
+			}
 		}
 		k.count[what]++
 		return errors.Join(k.killSession(), up())
