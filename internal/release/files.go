@@ -51,7 +51,9 @@ func (r *Repo) changes(ctx context.Context, i intent) (all []change, err error) 
 
 // dirty returns those changes that would overwrite something in a worktree: a local change, staged or not, a
 // file that is not tracked, ignored or not, or a submodule that is checked out, as git would not update it.
-func (x *index) dirty(ctx context.Context, draft gitcmd.Runner, old string, changes []change) (all []string, err error) {
+func (x *index) dirty(
+	ctx context.Context, draft gitcmd.Runner, old string, changes []change,
+) (all []string, err error) {
 	unstaged, err := draft.Names(ctx, "diff-files", "-z", "--name-only", ignoreDirty)
 	if err != nil {
 		return nil, err

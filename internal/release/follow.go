@@ -95,7 +95,9 @@ func (r *Repo) prepare(ctx context.Context, x *index, i intent) (draft gitcmd.Ru
 	return draft, nil
 }
 
-// write writes the files and the new index, and moves the branch.
+// write writes the files and the new index, and then moves the branch. A person's git commit reads HEAD, the index, and
+// only then locks the index. In this order it never sees the moved branch with the index from before, of which it would
+// make a commit that drops the change.
 func (r *Repo) write(ctx context.Context, branch *refLock, x *index, draft gitcmd.Runner, i intent) error {
 	if _, err := draft.Run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", i.Old, i.New); err != nil {
 		if gitcmd.ExitCode(err) > 0 {
@@ -104,7 +106,7 @@ func (r *Repo) write(ctx context.Context, branch *refLock, x *index, draft gitcm
 		return err
 	}
 	r.step("written")
-	if err := os.Rename(x.path(draftName), x.path(readyName)); err != nil {
+	if err := x.install(); err != nil {
 		return err
 	}
 	r.step("ready")
@@ -116,12 +118,12 @@ func (r *Repo) write(ctx context.Context, branch *refLock, x *index, draft gitcm
 	return err
 }
 
-// settle ends what was begun in a worktree: if its HEAD was moved with the branch, the new index replaces the
-// old one. Otherwise the files become again what the index says: the branch was not moved, or a person has
-// made another one current, which git switch -c does without the index. It can be repeated.
+// settle ends what was begun in a worktree: if its HEAD was moved with the branch, the new index stays. Otherwise the
+// old one comes back, and the files become again what it says: the branch was not moved, or a person has made another
+// one current, which git switch -c does without the index. It can be repeated.
 func (r *Repo) settle(ctx context.Context, x *index, i intent) error {
-	moved := false
-	if exists(x.path(readyName)) {
+	moved, installed := false, exists(x.path(beforeName))
+	if installed {
 		head, err := tip(ctx, x.git(""), "HEAD")
 		if err == nil && head != "" {
 			moved, err = r.contains(ctx, head, i.New)
@@ -130,14 +132,15 @@ func (r *Repo) settle(ctx context.Context, x *index, i intent) error {
 			return err
 		}
 	}
-	var err error
-	if moved {
-		err = os.Rename(x.path(readyName), x.path(indexName))
-	} else {
-		err = r.restore(ctx, x, i)
-	}
-	if err != nil {
-		return err
+	if !moved {
+		if installed {
+			if err := x.revert(); err != nil {
+				return err
+			}
+		}
+		if err := r.restore(ctx, x, i); err != nil {
+			return err
+		}
 	}
 	r.step("settled")
 	return x.unlock()

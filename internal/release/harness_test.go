@@ -195,7 +195,7 @@ func (p *repository) noLocks() {
 	err := filepath.WalkDir(p.repo.common, func(path string, d os.DirEntry, err error) error {
 		name := d.Name()
 		ours := name == flockName || filepath.Base(filepath.Dir(path)) == "coppice-release"
-		if strings.HasSuffix(name, ".lock") && !ours || name == readyName || name == draftName {
+		if strings.HasSuffix(name, ".lock") && !ours || name == beforeName || name == draftName {
 			p.Errorf("%s is left", path)
 		}
 		return err

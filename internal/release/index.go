@@ -26,16 +26,17 @@ type intent struct {
 // index is the index of a worktree with its lock.
 type index struct {
 	place
-	keep *filelock.Lock // the lock of the worktree
+	keep      *filelock.Lock // the lock of the worktree
+	installed os.FileInfo    // the new index; nil if it was made by a process that was killed, or was not
 }
 
 // Files in the git directory of the worktree.
 const (
-	indexName = "index"
-	lockName  = "index.lock"            // git's own
-	draftName = "coppice-release.draft" // a new index that is being made, or a new lock
-	readyName = "coppice-release.index" // a new index that belongs to the files
-	flockName = "coppice-release.lock"  // taken by the process that is active in the worktree
+	indexName  = "index"
+	lockName   = "index.lock"            // git's own
+	draftName  = "coppice-release.draft" // a new index that is being made, or a new lock
+	beforeName = "coppice-release.index" // the index before the merge, while the branch is moved
+	flockName  = "coppice-release.lock"  // taken by the process that is active in the worktree
 )
 
 func (x *index) path(name string) string { return filepath.Join(x.place.git, name) }
@@ -60,7 +61,11 @@ const magic = "coppice is merging in this worktree; if it was killed, its next m
 
 // lock takes git's lock of the index. It returns the intent of a killed process if that has it.
 func (x *index) lock(ctx context.Context, i intent) (left *intent, err error) {
-	if err := x.removeDrafts(); err != nil {
+	if left, err := x.left(); left != nil || err != nil {
+		return left, err
+	}
+	// Copies without a lock of this package are from one that a person has removed.
+	if err := errors.Join(x.removeDrafts(), removeIfExists(x.path(beforeName))); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(i)
@@ -118,7 +123,7 @@ func isID(text string) bool {
 
 // unlock removes the copies of the index, and the lock if it is one of this package.
 func (x *index) unlock() error {
-	err := errors.Join(x.removeDrafts(), removeIfExists(x.path(readyName)))
+	err := errors.Join(x.removeDrafts(), removeIfExists(x.path(beforeName)))
 	if left, e := x.left(); err != nil || e != nil || left == nil {
 		return errors.Join(err, e)
 	}
@@ -127,6 +132,26 @@ func (x *index) unlock() error {
 
 func (x *index) removeDrafts() error {
 	return errors.Join(removeIfExists(x.path(draftName)), removeIfExists(x.path(draftName+".lock")))
+}
+
+// install replaces the index by its draft, and keeps the one before.
+func (x *index) install() (err error) {
+	if x.installed, err = os.Stat(x.path(draftName)); err != nil {
+		return err
+	}
+	if err := os.Link(x.path(indexName), x.path(beforeName)); err != nil {
+		return err
+	}
+	return os.Rename(x.path(draftName), x.path(indexName))
+}
+
+// revert brings back the index from before install. If a person has removed the lock and written another index since,
+// that stays.
+func (x *index) revert() error {
+	if now, err := os.Stat(x.path(indexName)); err != nil || x.installed != nil && !os.SameFile(now, x.installed) {
+		return err
+	}
+	return os.Rename(x.path(beforeName), x.path(indexName))
 }
 
 func removeIfExists(name string) error {

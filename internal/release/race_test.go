@@ -3,7 +3,9 @@ package release
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -61,6 +63,80 @@ func TestBranchIsLeft(t *testing.T) {
 		p.same("other", p.git("rev-parse", "HEAD"), want)
 		check()
 	}
+}
+
+// When the branch moves, the index is that of the merge already. A git commit of a person that has read the moved HEAD and
+// the index from before, and gets the lock only then, would drop what was merged.
+func TestIndexBeforeBranch(t *testing.T) {
+	t.Parallel()
+	p := newRepository(t)
+	commit := p.attempt("t", p.first, crashChange...)
+	seen := 0
+	p.repo.step = func(name string) {
+		if name != "ready" && name != "moved" {
+			return
+		}
+		seen++
+		text, err := os.ReadFile(p.dir + "/.git/index")
+		if err == nil {
+			err = os.WriteFile(p.dir+"/.git/copy", text, 0o600)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		cmd := exec.Command("git", "-C", p.dir, "write-tree")
+		cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+p.dir+"/.git/copy")
+		tree, err := cmd.Output()
+		p.same("the index at "+name, strings.TrimSpace(string(tree)), p.git("rev-parse", commit+"^{tree}"))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	p.merge(commit)
+	if seen != 2 {
+		t.Errorf("%d steps", seen)
+	}
+}
+
+// A process is killed when it has written the new index, and a person removes the lock, as git says, and stages something.
+// No later merge brings back the index from before.
+func TestLockOfKilledIsRemoved(t *testing.T) {
+	t.Parallel()
+	p := newRepository(t)
+	commit := p.attempt("t", p.first, "new=1")
+	p.kill("ready", commit)
+	if err := os.Remove(p.dir + "/.git/index.lock"); err != nil {
+		t.Fatal(err)
+	}
+	p.git("reset", "-q", "--hard")
+	p.write("staged", "mine")
+	p.git("add", "staged")
+	for _, step := range []string{"locked", "prepared"} {
+		p.kill(step, commit)
+		if err := p.repo.Repair(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.same("the status after "+step, p.status(), "A  staged")
+	}
+	p.merge(commit)
+	p.same("the status", p.status(), "A  staged")
+	p.noLocks()
+}
+
+// The person removes the lock of the index, although the merge is active, and stages something.
+func TestLockIsRemovedAndIndexWritten(t *testing.T) {
+	t.Parallel()
+	p := newRepository(t)
+	commit := p.attempt("t", p.first, "new=1")
+	p.write("staged", "mine")
+	p.once("ready", func() {
+		os.Remove(p.dir + "/.git/index.lock")
+		p.git("add", "staged")
+	})
+	if _, err := p.repo.Merge(t.Context(), Merge{Into: "main", Commit: commit}); err == nil {
+		t.Error("it was merged")
+	}
+	p.same("what is staged", p.git("show", ":staged"), "mine")
 }
 
 // The person removes the lock of the index, although the merge is active. The branch is not moved then.
