@@ -14,9 +14,9 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// loopOf reports whether an agent ends soon after each start. An agent of an
-// Aidefile ends cleanly after each run, and its triggers start it again.
-func loopOf(i supervisor.ChildInfo, triggered bool) Loop {
+// loopOf reports whether an agent ends soon after each start. One that works in runs ends cleanly after each of them:
+// an agent of an Aidefile, whose triggers start it again, or a worker of a pipeline.
+func loopOf(i supervisor.ChildInfo, inRuns bool) Loop {
 	switch i.State {
 	case supervisor.Running, supervisor.Starting, supervisor.Restarting:
 	default:
@@ -27,7 +27,7 @@ func loopOf(i supervisor.ChildInfo, triggered bool) Loop {
 		return ""
 	case !i.LastExit.Clean():
 		return CrashLoop
-	case triggered:
+	case inRuns:
 		return ""
 	}
 	return CleanLoop
@@ -183,6 +183,8 @@ func nodeAttention(n Node, serving bool) (a Attention, logs, ok bool) {
 		a.State = crashLoop
 	case n.Loop == CleanLoop:
 		a.State, a.Reason = "restart_loop", endsCleanly
+	case n.Pipeline && !n.Failed && n.State == supervisor.Restarting.String(): // for the next attempt
+		return Attention{}, false, false
 	case n.Aide != nil, !serving, n.Kind == kindSupervisor && n.State != supervisor.Restarting.String():
 		return Attention{}, false, false
 	case n.State == supervisor.Running.String() && n.Vitals != nil && n.Vitals.Unresponsive && !n.Vitals.Waiting:

@@ -231,7 +231,7 @@ func (l live) addAgent(n *Node, i *supervisor.ChildInfo) {
 	}
 	n.Vitals, n.Drain = l.Health.API(n.Path), l.Drains.API(n.Path)
 	t := l.Triggered(n.Path, *i)
-	n.Loop = loopOf(*i, t != nil)
+	n.Loop = loopOf(*i, t != nil || n.Pipeline)
 	if t == nil {
 		return
 	}

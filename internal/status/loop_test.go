@@ -12,9 +12,9 @@ func TestLoopOf(t *testing.T) {
 	failed := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("boom")}
 	normal := supervisor.Exit{Kind: supervisor.Normal}
 	for _, tt := range []struct {
-		info      supervisor.ChildInfo
-		triggered bool
-		expected  Loop
+		info     supervisor.ChildInfo
+		inRuns   bool
+		expected Loop
 	}{
 		{supervisor.ChildInfo{State: supervisor.Restarting, ShortLived: LoopEnds, LastExit: failed}, false, CrashLoop},
 		{supervisor.ChildInfo{State: supervisor.Restarting, ShortLived: LoopEnds, LastExit: normal}, false, CleanLoop},
@@ -24,7 +24,7 @@ func TestLoopOf(t *testing.T) {
 		{supervisor.ChildInfo{State: supervisor.Restarting, Reason: supervisor.ReasonRetry, ShortLived: LoopEnds,
 			LastExit: failed}, false, ""},
 	} {
-		if got := loopOf(tt.info, tt.triggered); got != tt.expected {
+		if got := loopOf(tt.info, tt.inRuns); got != tt.expected {
 			t.Errorf("%+v: %q, expected %q", tt.info, got, tt.expected)
 		}
 	}

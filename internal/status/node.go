@@ -19,7 +19,7 @@ func (m *Model) declare(n *Node, f Fleet) {
 		}
 	} else if a := f.Agents[n.Path]; a != nil {
 		n.Runtime, n.Terminal, n.Restart = a.Runtime.String(), hasTerminal(a), a.Restart.String()
-		n.User, n.NoNewPrivileges = a.User, a.NoNewPrivileges
+		n.Pipeline, n.User, n.NoNewPrivileges = a.Pipeline != nil, a.User, a.NoNewPrivileges
 		n.ReadWritePaths, n.ReadOnlyPaths = a.ReadWritePaths, a.ReadOnlyPaths
 	}
 	n.NeedsInput = m.needsInput(n.Path)

@@ -49,6 +49,7 @@ type Node struct {
 	Vitals          *health.Info  `json:"vitals,omitempty"`
 	Drain           *drain.Info   `json:"drain,omitempty"`
 	Aide            *trigger.Info `json:"aide,omitempty"`
+	Pipeline        bool          `json:"pipeline,omitempty" doc:"Whether it is a worker of a pipeline, which ends after each attempt and starts again for the next; not there if not."`
 	User            string        `json:"user,omitempty" doc:"The user that an agent runs as, by name or number; not there if it is the daemon's."`
 	NoNewPrivileges bool          `json:"no_new_privileges,omitempty" doc:"Whether an agent and what it starts are kept from gaining privileges; not there if not."`
 	ReadWritePaths  []string      `json:"read_write_paths,omitzero" doc:"The only paths that an agent may write to; one with - in front may be missing. Not there if it may write wherever its user may."`
