@@ -24,19 +24,25 @@ var embedded embed.FS
 type file struct {
 	name    string
 	content []byte
-	mode    fs.FileMode
 }
 
 // Templates returns the names of the templates.
-func Templates() []string { return []string{"night"} }
+func Templates() []string { return []string{"pipeline"} }
 
-// WriteTemplate writes the files of one of the Templates into the directory dir, as Write does.
-func WriteTemplate(dir, template string) (paths []string, err error) {
-	files, err := list("templates/" + template)
-	if err != nil {
-		return nil, err
+// WriteTemplate writes the files of one of the Templates into the directory dir, as Write does. tests is the command
+// that it has found in the files of dir and that changes have to pass; empty if a person has to write it into the file.
+func WriteTemplate(dir, template string) (paths []string, tests string, err error) {
+	tests = findTests(dir)
+	line := `# test = "make test"                       # required: the command that each change has to pass`
+	if tests != "" {
+		line = fmt.Sprintf("%-42s # each change has to pass it", fmt.Sprintf("test = %q", tests))
 	}
-	return write(dir, files)
+	files, err := render("templates/"+template, struct{ Test string }{line})
+	if err != nil {
+		return nil, "", err
+	}
+	paths, err = write(dir, files)
+	return paths, tests, err
 }
 
 // Write writes the Sage project called name into the directory dir, which it creates if necessary,
@@ -46,7 +52,7 @@ func Write(dir, name string) (paths []string, err error) {
 	if fault := spec.CheckName(name); fault != "" {
 		return nil, errors.New(fault)
 	}
-	files, err := render(name)
+	files, err := render("project", struct{ Name string }{name})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +117,7 @@ func makeDirs(dir string, made *[]string) error {
 }
 
 func create(path string, content file) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, content.mode)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,7 @@ func create(path string, content file) error {
 	return errors.Join(err, f.Close())
 }
 
-// list returns the files in an embedded directory. Embedding keeps no modes: scripts are executable.
+// list returns the files in an embedded directory.
 func list(dir string) (files []file, err error) {
 	err = fs.WalkDir(embedded, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -133,11 +139,7 @@ func list(dir string) (files []file, err error) {
 		if path.Base(p) == "gitignore" { // as .gitignore it would apply to this repository
 			p = path.Join(path.Dir(p), ".gitignore")
 		}
-		mode := fs.FileMode(0o666)
-		if path.Ext(p) == ".sh" {
-			mode = 0o777
-		}
-		files = append(files, file{filepath.FromSlash(p), text, mode})
+		files = append(files, file{filepath.FromSlash(p), text})
 		return nil
 	})
 	if err != nil {
@@ -146,9 +148,9 @@ func list(dir string) (files []file, err error) {
 	return files, nil
 }
 
-// render returns the files of a Sage project called name.
-func render(name string) ([]file, error) {
-	files, err := list("project")
+// render returns the files in an embedded directory, with data filled in. Sage programs have no place for data.
+func render(dir string, data any) ([]file, error) {
+	files, err := list(dir)
 	for i, f := range files {
 		if filepath.Ext(f.name) == ".sg" {
 			continue
@@ -156,7 +158,7 @@ func render(name string) ([]file, error) {
 		var b bytes.Buffer
 		t, err := template.New(f.name).Parse(string(f.content))
 		if err == nil {
-			err = t.Execute(&b, struct{ Name string }{name})
+			err = t.Execute(&b, data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("making the file %s: %w", f.name, err)

@@ -25,11 +25,11 @@ func NewInit(s *command.Streams) *cobra.Command {
 		Long: `Write a commented coppice.toml that runs as it is, here or in DIR. An existing file is
 not changed.
 
---template writes more than one file:
-  night   claude and codex work through tasks in a git repository, each in a
-          worktree of its own; night/README.md has the commands`,
+--template writes another one:
+  pipeline   claude and codex take tasks through a pipeline in a git repository,
+             from the plan to the merged change`,
 		Example: `  coppice init
-  coppice init --template night`,
+  coppice init --template pipeline`,
 		Args: command.AtMostOne("directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
@@ -46,7 +46,7 @@ not changed.
 			return initFile(s, dir, flag)
 		},
 	}
-	cmd.Flags().StringVar(&template, "template", "", "write the files of a template: "+
+	cmd.Flags().StringVar(&template, "template", "", "write a template: "+
 		strings.Join(scaffold.Templates(), ", "))
 	cmd.RegisterFlagCompletionFunc("template",
 		cobra.FixedCompletions(scaffold.Templates(), cobra.ShellCompDirectiveNoFileComp))
@@ -81,12 +81,17 @@ func initTemplate(s *command.Streams, dir, template, flag string) error {
 		return command.Usagef("unknown template %.40q, expected one of: %s", template,
 			strings.Join(scaffold.Templates(), ", "))
 	}
-	paths, err := scaffold.WriteTemplate(dir, template)
+	paths, tests, err := scaffold.WriteTemplate(dir, template)
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
 		fmt.Fprintf(s.Out, "wrote %s\n", path)
+	}
+	if tests == "" {
+		fmt.Fprintln(s.Out, "write the command that tests a change into it, as test = \"...\" of both agents")
+	} else {
+		fmt.Fprintf(s.Out, "each change has to pass: %s\n", tests)
 	}
 	fmt.Fprintf(s.Out, "check it with: coppice validate%s\n", flag)
 	return nil
