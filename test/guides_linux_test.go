@@ -44,7 +44,8 @@ func newNight(f *fleet) night {
 	}
 	write(n.t, filepath.Join(n.dir, "Makefile"), "test:\n\t@if grep -n bad *.txt; then exit 1; fi\n")
 	write(n.t, filepath.Join(n.dir, "old.txt"), "old\n")
-	n.sh("git init -q -b main; git config user.name t; git config user.email t@t.invalid; git add -A; git commit -qm first")
+	n.sh("git init -q -b main; git config user.name t; git config user.email t@t.invalid; git add -A; " +
+		"git commit -qm first")
 	return n
 }
 
@@ -95,8 +96,8 @@ func TestGuideNightFiles(t *testing.T) {
 	}
 }
 
-// nightModel stands in for claude and codex, and writes what they write. It finds out from the title of the task what to
-// do: a file is the last word. Each call uses 7 tokens.
+// nightModel stands in for claude and codex, and writes what they write. It finds out from the title of the task what
+// to do: a file is the last word. Each call uses 7 tokens.
 const nightModel = `#!/bin/sh
 prompt=$(cat)
 title=$(printf '%s\n' "$prompt" | sed -n 's/^| [a-z0-9.-]*: //p' | head -n 1)
@@ -133,8 +134,8 @@ security:*)
 esac
 `
 
-// The commands of the guide work as shown, on ten tasks, with stand-ins for claude and codex: what passes is merged, what
-// fails is tried again with what was learned, and people are asked about the rest.
+// The commands of the guide work as shown, on ten tasks, with stand-ins for claude and codex: what passes is merged,
+// what fails is tried again with what was learned, and people are asked about the rest.
 func TestGuideNight(t *testing.T) {
 	t.Parallel()
 	n := newNight(newFleet(t))

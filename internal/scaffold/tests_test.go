@@ -17,7 +17,7 @@ func TestFindTests(t *testing.T) {
 	}{
 		{nil, ""},
 		{map[string]string{"README.md": "make test"}, ""},
-		{map[string]string{"Makefile": "build:\n\tgo build\n\ntest: build ## runs the tests\n\tgo test\n"}, "make test"},
+		{map[string]string{"Makefile": "build:\n\tgo build\n\ntest: build ## all tests\n\tgo test\n"}, "make test"},
 		{map[string]string{"Makefile": "test:"}, "make test"},
 		{map[string]string{"GNUmakefile": ".PHONY: test\ntest :\n\ttrue\n", "go.mod": "module x"}, "make test"},
 		{map[string]string{"makefile": "test:=x\ntests:\n#test:\n\ttest:\n", "go.mod": "module x"}, "go test ./..."},
