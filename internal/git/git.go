@@ -1,9 +1,10 @@
-// Package git runs git commands with bounded time and output, and with an environment that names no
-// other repository.
+// Package git runs git commands, and those of programs for git, with bounded time and output, and with an environment
+// that names no other repository.
 package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +28,17 @@ const (
 
 // Command is a git command. Its process group is killed when the context or Timeout ends.
 type Command struct {
-	Args  []string // after "git"
-	Dir   string   // the current directory if empty
-	Env   []string // the whole environment, such as Environ
-	Stdin io.Reader
-	Files []*os.File // open in the command from file descriptor 3 on
+	Program string   // "git" by default
+	Args    []string // of the program
+	Dir     string   // the current directory if empty
+	Env     []string // the whole environment, such as Environ
+	Stdin   io.Reader
+	Files   []*os.File // open in the command from file descriptor 3 on
 }
 
 // Error is the error of a command that has failed.
 type Error struct {
+	Program string // such as "git"
 	Command string // such as "diff"
 	Stderr  string // what it has written there, at most 8 KiB
 	Err     error
@@ -43,9 +46,9 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Stderr == "" {
-		return fmt.Sprintf("git %s: %v", e.Command, e.Err)
+		return fmt.Sprintf("%s %s: %v", e.Program, e.Command, e.Err)
 	}
-	return fmt.Sprintf("git %s: %s (%v)", e.Command, plaintext.OneLine(e.Stderr, 1000), e.Err)
+	return fmt.Sprintf("%s %s: %s (%v)", e.Program, e.Command, plaintext.OneLine(e.Stderr, 1000), e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -62,7 +65,7 @@ func ExitCode(err error) int {
 func (c Command) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("it took longer than %v", Timeout))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", c.Args...)
+	cmd := exec.CommandContext(ctx, c.program(), c.Args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = c.Dir, c.Env, c.Stdin, out, c.Files
 	stderr := &beginning{left: maxStderr}
 	cmd.Stderr = stderr
@@ -74,10 +77,12 @@ func (c Command) Run(ctx context.Context, out io.Writer) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return &Error{c.name(), stderr.text.String(), err}
+		return &Error{c.program(), c.name(), stderr.text.String(), err}
 	}
 	return nil
 }
+
+func (c Command) program() string { return cmp.Or(c.Program, "git") }
 
 // name returns the name of the command, which follows the options of git itself.
 func (c Command) name() string {
@@ -110,7 +115,7 @@ func (c Command) Read(ctx context.Context, read func(io.Reader) error) error {
 	err := c.Run(ctx, w)
 	w.Close()
 	if readErr := <-done; readErr != nil {
-		return fmt.Errorf("git %s: %w", c.name(), readErr)
+		return fmt.Errorf("%s %s: %w", c.program(), c.name(), readErr)
 	}
 	return err
 }

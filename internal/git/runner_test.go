@@ -138,8 +138,8 @@ func TestRetryLocked(t *testing.T) {
 		tries, broken := 0, errors.New("broken")
 		began := time.Now()
 		err := RetryLocked(t.Context(), func() (bool, error) { tries++; return true, broken })
-		if took := time.Since(began); !errors.Is(err, broken) || took < LockTimeout || took > LockTimeout+maxLockPause ||
-			tries < 100 {
+		took := time.Since(began)
+		if !errors.Is(err, broken) || took < LockTimeout || took > LockTimeout+maxLockPause || tries < 100 {
 			t.Errorf("%v, %d times in %v", err, tries, took)
 		}
 		tries = 0
