@@ -234,3 +234,28 @@ func TestBranch(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The attempt that a branch is at is known by the trailers of its commit.
+func TestTip(t *testing.T) {
+	t.Parallel()
+	p := newRepository(t)
+	commit := p.attempt("t", p.first, "x=1")
+	if err := p.repo.Branch(t.Context(), "review/t", commit); err != nil {
+		t.Fatal(err)
+	}
+	for branch, want := range map[string]string{"review/t": commit, "main": "", "none": ""} {
+		switch tip, err := p.repo.Tip(t.Context(), branch, "t"); {
+		case err != nil || (tip == nil) != (want == ""):
+			t.Errorf("%s: %+v, %v", branch, tip, err)
+		case tip != nil && (tip.Commit != want || tip.Attempt != 1):
+			t.Errorf("%s: %+v", branch, tip)
+		}
+	}
+	if tip, err := p.repo.Tip(t.Context(), "review/t", "u"); tip != nil || err != nil {
+		t.Errorf("of another task: %+v, %v", tip, err)
+	}
+	subject, body, err := p.repo.Message(t.Context(), commit)
+	if subject != "Change t" || body != "Coppice-Task: t\nCoppice-Attempt: 1" || err != nil {
+		t.Errorf("%q, %q, %v", subject, body, err)
+	}
+}

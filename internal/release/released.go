@@ -53,6 +53,33 @@ func (r *Repo) Merged(ctx context.Context, into, task string, since time.Time) (
 	return w.found, nil
 }
 
+// Tip returns the attempt at a task whose commit a branch is at; nil if there is no such branch, or if it is at another
+// commit.
+func (r *Repo) Tip(ctx context.Context, branch, task string) (*Released, error) {
+	ref, err := r.branch(ctx, branch)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := r.tip(ctx, ref)
+	if err != nil || tip == "" {
+		return nil, err
+	}
+	w := walk{task: task}
+	if err := r.git().Read(ctx, w.read, "log", "-z", "--no-color", "--no-notes", "--no-mailmap", "--no-patch",
+		"--max-count=1", logFormat, "--end-of-options", tip, "--"); err != nil || len(w.found) != 1 {
+		return nil, err
+	}
+	return &w.found[0], nil
+}
+
+// Message returns the subject and the body of a commit; its trailers are part of the body.
+func (r *Repo) Message(ctx context.Context, commit string) (subject, body string, err error) {
+	text, err := r.git().Line(ctx, "log", "-1", "--no-color", "--no-patch", "--format=%s%x00%b", "--end-of-options",
+		commit, "--")
+	subject, body, _ = strings.Cut(text, "\x00")
+	return subject, strings.TrimSpace(body), err
+}
+
 // taskOf returns the task in the trailers of a commit; "" if it has none.
 func (r *Repo) taskOf(ctx context.Context, commit string) (string, error) {
 	return r.git().Line(ctx, "log", "-1", "--no-color", "--no-patch",
