@@ -26,6 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
+	"github.com/coppice-dev/coppice/internal/pullrequest/ghtest"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -49,6 +50,9 @@ const (
 
 // TestMain makes the test binary behave as coppice when it is run under that name.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(ghtest.Variable); dir != "" {
+		os.Exit(ghtest.Main(dir, os.Args[1:]))
+	}
 	if cli, ok := fakeagent.Called(os.Args[0]); ok {
 		os.Exit(fakeagent.Main(cli, os.Args[1:]))
 	}

@@ -95,6 +95,10 @@ security = false
 				Doc:  "how often the model may repair its change in an attempt after the tests have failed",
 				Also: []string{"max_fix_attempts", "fixes"},
 				Read: toml.Int(0, 100, func(p *pipelineForm) *int { return &p.FixAttempts })},
+			{Name: "pull_request", Type: "boolean or table", Default: "false", Doc: "whether each change becomes a " +
+				"pull request on GitHub in place of a merge, whatever its mode: git pushes it, and `gh` opens the " +
+				"pull request. A table sets more, see `[agent.pipeline.pull_request]`",
+				Also: []string{"pull_requests", "pr", "pull-request"}, Read: readPullRequest},
 			stageKey(pipeline.Plan, offType, "how the work is planned; `false` for no plan"),
 			stageKey(pipeline.Implement, stageType, "how the change is made"),
 			stageKey(pipeline.Test, offType, "what checks the change: it exits with 0 if the change is good. `false` "+
@@ -285,11 +289,16 @@ func (a *agent) declarePipeline(r *toml.Reader) {
 				stage.Command, stage.CLI = a.Command, cmp.Or(stage.CLI, a.CLI)
 			}
 		}
+		given := p.table.Field(n.String())
+		if p.PullRequest != nil && given != nil && (n == pipeline.Release || n == pipeline.Archive) {
+			r.Fail(given, "remove one of the two",
+				"%s with pull_request, expected a pipeline without it: people merge the change", n)
+		}
 		if stage.SkipIf != nil && (n == pipeline.Implement || n == pipeline.Release) {
-			r.Fail(p.table.Field(n.String()), "remove it", "skip_if of %s, which is never skipped", n)
+			r.Fail(given, "remove it", "skip_if of %s, which is never skipped", n)
 		}
 		if stage.ApplyEdits && n != pipeline.Implement {
-			r.Fail(p.table.Field(n.String()), "remove it", "apply_edits of %s, expected it for implement only", n)
+			r.Fail(given, "remove it", "apply_edits of %s, expected it for implement only", n)
 		}
 		s.Stages = append(s.Stages, stage)
 	}

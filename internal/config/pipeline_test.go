@@ -86,6 +86,27 @@ func TestPipelineWritesNowhereElse(t *testing.T) {
 	}
 }
 
+func TestPipelinePullRequest(t *testing.T) {
+	for text, want := range map[string]*pipeline.PullRequest{
+		"":                     nil,
+		"pull_request = false": nil,
+		"pull_request = true":  {Remote: "origin"},
+		"pull_request = { remote = \"up\", draft = true }": {Remote: "up", Draft: true},
+		"[agent.pipeline.pull_request]\ndraft = true\n":    {Remote: "origin", Draft: true},
+	} {
+		tree, err := Parse("/p/coppice.toml", []byte("[[agent]]\nname = \"a\"\ncommand = \"x\"\n[agent.pipeline]\n"+
+			"test = \"t\"\n"+text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got := tree.Root.Children[0].Agent.Pipeline.PullRequest
+		if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(pipeline.PullRequest{})); d != "" {
+			t.Errorf("%s: %s", text, d)
+		}
+	}
+}
+
 func TestPipelineErrors(t *testing.T) {
 	const base = "[[agent]]\nname = \"a\"\ncommand = \"x\"\n"
 	for text, want := range map[string]string{
@@ -95,6 +116,9 @@ func TestPipelineErrors(t *testing.T) {
 		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",
 		"[agent.pipeline]\ntest = \"t\"\ntasks = \"\"\n":                                       "tasks is empty, expected the name of a pool",
 		"[agent.pipeline]\ntest = \"t\"\ntasks = \"a/b\"\n":                                    "tasks: the name \"a/b\" contains \"/\"",
+		"[agent.pipeline]\ntest = \"t\"\npull_request = \"yes\"\n":                             "pull_request is a string, expected true or false",
+		"[agent.pipeline]\ntest = \"t\"\npull_request = {}\nrelease = \"r\"\n":                 "release with pull_request",
+		"[agent.pipeline]\ntest = \"t\"\npull_request = true\narchive = \"r\"\n":               "archive with pull_request",
 		"[agent.pipeline]\ntest = \"t\"\nmode = \"wild\"\n":                                    "mode is \"wild\"",
 		"[agent.pipeline]\ntest = \"t\"\nrelease = { command = \"r\", skip_if = {} }":          "skip_if of release, which is never skipped",
 		"[agent.pipeline]\ntest = { command = \"t\", apply_edits = true }":                     "apply_edits of test, expected it for implement only",

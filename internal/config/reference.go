@@ -16,7 +16,8 @@ func sections() []toml.Section {
 		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
 		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
-		stageTable().Section(), ruleTable().Section(), ordersTable().Section(), orderTable().Section(),
+		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
+		orderTable().Section(),
 		taskTable().Section(), quotaTable().Section(), budgetTable().Section(), otlpTable().Section(),
 		patchesSection(),
 	}

@@ -32,6 +32,8 @@ type Settings struct {
 	Writable    []string `json:"writable,omitzero" doc:"Where stages may write in addition to their worktree. Without it they are not limited where the kernel cannot enforce that; an empty list limits them there, too."`
 	ReadOnly    []string `json:"read_only,omitempty" doc:"Exceptions from that."`
 
+	PullRequest *PullRequest `json:"pull_request,omitempty" doc:"Changes are proposed as pull requests, in place of a merge."`
+
 	Stages []Stage `json:"stages" doc:"Plan, implement, test, security, release and archive."`
 }
 
@@ -41,6 +43,14 @@ func (s Settings) Of(n Name) Stage {
 		return s.Stages[n]
 	}
 	return Stage{}
+}
+
+// PullRequest has the settings of pull requests.
+type PullRequest struct {
+	_ struct{} `schema:"PipelinePullRequest" open:"true" doc:"The settings of the pull requests of a pipeline."`
+
+	Remote string `json:"remote" doc:"The remote of the repository that gets the branches and the pull requests."`
+	Draft  bool   `json:"draft,omitempty" doc:"They are drafts."`
 }
 
 // Stage has the settings of a stage.
@@ -107,4 +117,5 @@ const (
 	DefaultFixAttempts = 2
 	DefaultRetries     = 1
 	DefaultTimeout     = 30 * time.Minute
+	DefaultRemote      = "origin"
 )

@@ -133,6 +133,8 @@ func (b *SchemaBuilder) typed(path string, r Row, patch bool) Schema {
 		return Schema{"type": "array", "items": Schema{"type": "string"}}
 	case "string or table":
 		return Schema{"anyOf": []Schema{text, below()}}
+	case "boolean or table":
+		return Schema{"anyOf": []Schema{{"type": "boolean"}, below()}}
 	case "array of tables":
 		return Schema{"type": "array", "items": b.Table(r.Name, "", false)}
 	case "table of strings":

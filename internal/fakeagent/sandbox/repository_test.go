@@ -61,6 +61,7 @@ func fixer(dir string) *spec.Agent {
 	}
 	return &spec.Agent{Name: "fixer", Command: []string{"claude", "-p"}, Pipeline: &pipeline.Settings{
 		Repository: dir, SetUp: []string{"/x/codex", "exec", "x"}, Writable: []string{"/cache"}, Stages: stages,
+		PullRequest: &pipeline.PullRequest{Remote: "origin"},
 	}}
 }
 
@@ -86,7 +87,7 @@ func TestPipeline(t *testing.T) {
 	got, fake := a.Pipeline, s.fake("claude")
 	if got.Stages[0].Command[0] != fake || got.Stages[1].Command[0] != fake || a.Command[0] != fake ||
 		got.SetUp[0] != s.fake("codex") || got.Stages[2].Command[0] != "make" ||
-		got.Stages[4].Command != nil || got.Stages[5].Command != nil {
+		got.Stages[4].Command != nil || got.Stages[5].Command != nil || got.PullRequest != nil {
 		t.Errorf("%+v, %+v", a, got)
 	}
 	if !reflect.DeepEqual(got.Writable, []string{"/cache", s.Dir}) || strings.HasPrefix(s.copies, s.Dir+"/") {
@@ -95,8 +96,9 @@ func TestPipeline(t *testing.T) {
 	if expected := filepath.Join(s.copies, "1-web", "work"); got.Repository != expected {
 		t.Errorf("it works in %s, expected %s", got.Repository, expected)
 	}
-	if len(notes) != 3 || !strings.Contains(notes[0], "t/fixer works in a copy of "+dir) ||
-		!strings.Contains(notes[1], "command of release") || !strings.Contains(notes[2], "command of archive") {
+	if len(notes) != 4 || !strings.Contains(notes[0], "t/fixer works in a copy of "+dir) ||
+		!strings.Contains(notes[1], "no pull requests") || !strings.Contains(notes[2], "command of release") ||
+		!strings.Contains(notes[3], "command of archive") {
 		t.Errorf("%q", notes)
 	}
 	a = &spec.Agent{Pipeline: &pipeline.Settings{Repository: dir}}

@@ -109,6 +109,10 @@ func (s *Sandbox) pipeline(path string, a *spec.Agent) error {
 	if own.Writable != nil || landlock.Supported() == nil {
 		own.Writable = append(slices.Clip(own.Writable), s.Dir)
 	}
+	if own.PullRequest != nil {
+		s.note(path + " makes no pull requests: it merges in the copy, or asks")
+		own.PullRequest = nil
+	}
 	own.SetUp = slices.Clone(own.SetUp)
 	if err := s.command(path, &own.SetUp); err != nil {
 		return err

@@ -150,7 +150,7 @@ func (f Facts) comments() string {
 	left := maxComments
 	for i := len(f.Task.Comments) - 1; i >= 0 && left > 0; i-- {
 		c := f.Task.Comments[i]
-		if c.Incarnation > 0 || c.By == controller {
+		if !byPerson(c) {
 			continue
 		}
 		text := quote(c.By+": "+c.Text, left)

@@ -88,11 +88,7 @@ func Approved(d task.Detail) bool {
 		return false
 	}
 	c := d.Comments[len(d.Comments)-1]
-	if c.Incarnation > 0 || c.By == controller || !c.At.After(d.Attempts[len(d.Attempts)-1].EndedAt) {
-		return false
-	}
-	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(c.Text)), ":")
-	return word == Approve || word == Approve+"d"
+	return byPerson(c) && c.At.After(d.Attempts[len(d.Attempts)-1].EndedAt) && approves(c.Text)
 }
 
 // URL returns the last URL in the output of a command that makes a pull request; empty if there is none.

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
 	"github.com/coppice-dev/coppice/internal/pipeline/progress"
+	"github.com/coppice-dev/coppice/internal/pullrequest"
 	"github.com/coppice-dev/coppice/internal/release"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/worktree"
@@ -30,9 +31,11 @@ type run struct {
 	trees      *worktree.Repo
 	repo       *release.Repo
 	runs       runStore
-	proof      *proof // nil if the task names no check
-	branch     string // that the change is for
-	kept       string // the branch of a change that a person has approved
+	proof      *proof              // nil if the task names no check
+	remote     *pullrequest.Remote // of pull requests; nil if changes are merged
+	branch     string              // that the change is for
+	base       string              // where the attempt begins
+	kept       string              // the branch of a change that a person has approved
 	tree       *worktree.Worktree
 
 	stage    pipeline.Name     // that goes on
@@ -93,6 +96,9 @@ func (a *run) make(ctx context.Context) (*released, error) {
 	if done, err := a.before(ctx); done != nil || err != nil {
 		return done, err
 	}
+	if err := a.setBase(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.likes(ctx); err != nil {
 		return nil, err
 	}
@@ -129,7 +135,19 @@ func (a *run) open(ctx context.Context) (err error) {
 		return attempt.Escalate(pipeline.Plan, outcome.Configuration,
 			fmt.Sprintf("The pipeline cannot use its repository %s: %v", a.settings.Repository, err), "%v", err)
 	}
+	if p := a.settings.PullRequest; err == nil && p != nil {
+		a.remote, err = pullrequest.Open(ctx, a.settings.Repository, p.Remote, a.env)
+		return a.notProposed(err)
+	}
 	return err
+}
+
+// setBase sets where the attempt begins: at the branch, or at that of the remote if people merge there.
+func (a *run) setBase(ctx context.Context) (err error) {
+	if a.base = a.branch; a.remote != nil {
+		a.base, err = a.remote.Tip(ctx, a.branch)
+	}
+	return a.notProposed(err)
 }
 
 // setMode chooses the mode of the task.
@@ -182,7 +200,7 @@ func (a *run) inTree(ctx context.Context, do func(context.Context) (*released, e
 	if err := a.removeEarlier(ctx); err != nil {
 		return nil, err
 	}
-	at := worktree.Attempt{Task: a.facts.Task.Task.ID, Number: a.facts.Number, Base: a.branch}
+	at := worktree.Attempt{Task: a.facts.Task.Task.ID, Number: a.facts.Number, Base: a.base}
 	if a.tree, err = a.trees.Create(ctx, at); err != nil {
 		if errors.Is(err, errSetUp) {
 			return nil, attempt.Retry(a.stage, outcome.VerificationFailed, "the set-up of the worktree has failed: %v",

@@ -54,7 +54,10 @@ func (a *run) release(ctx context.Context, c *change.Change, done attempt.Done, 
 		return nil, err
 	}
 	r.Commit = commit
-	if propose {
+	switch {
+	case a.remote != nil:
+		return nil, a.request(ctx, r)
+	case propose:
 		return r, a.propose(ctx, s, r)
 	}
 	if a.facts.Rules.Kind == change.Evolution {
@@ -91,13 +94,7 @@ func (a *run) keep(ctx context.Context, r *released, o outcome.Obstacle, ask fun
 
 // askReview returns the end of an attempt whose change a person reviews.
 func (a *run) askReview(ctx context.Context, r *released) error {
-	var notes []string
-	for _, f := range a.reviews {
-		notes = append(notes, fmt.Sprintf("%s: %s", f.Rule, f))
-	}
-	for _, w := range r.Warnings {
-		notes = append(notes, "security: "+w)
-	}
+	notes := a.looks(r.Warnings)
 	waits := outcome.Obstacle{Kind: outcome.OtherObstacle, Description: "a person has to review the change"}
 	return a.keep(ctx, r, waits, func(branch string) string {
 		text := fmt.Sprintf("Review the change on the branch %s: %d files, %d lines added, %d deleted.", branch,
@@ -108,6 +105,17 @@ func (a *run) askReview(ctx context.Context, r *released) error {
 		return text + fmt.Sprintf(" Answer %q to merge it into %s; any other answer goes to another attempt.",
 			attempt.Approve, a.branch)
 	})
+}
+
+// looks returns what a person should look at, given the warnings of the review.
+func (a *run) looks(warnings []string) (notes []string) {
+	for _, f := range a.reviews {
+		notes = append(notes, fmt.Sprintf("%s: %s", f.Rule, f))
+	}
+	for _, w := range warnings {
+		notes = append(notes, "security: "+w)
+	}
+	return notes
 }
 
 // settle makes the worktree of the attempt, if there is one, that of a commit that has its content and is kept by a
@@ -200,6 +208,9 @@ func (a *run) propose(ctx context.Context, s pipeline.Stage, r *released) (err e
 // before finishes what an earlier attempt has left: a change that was merged before its worker was killed, or that a
 // person has approved. It returns nil if there is no such change.
 func (a *run) before(ctx context.Context) (*released, error) {
+	if a.remote != nil {
+		return a.beforeRequest(ctx)
+	}
 	t := a.facts.Task.Task
 	done := 0 // the last attempt that has completed the task, before a person opened it again
 	var last *outcome.Evidence
