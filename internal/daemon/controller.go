@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/journal"
@@ -125,6 +126,7 @@ type Controller struct {
 	budgets    *budget.Manager
 	work       *service.Service
 	orders     *dispatch.Dispatcher
+	checks     *gate.Runner // nil without Jobs
 
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
@@ -178,6 +180,9 @@ func newController(o Options) (*Controller, error) {
 			return c.work.Report(ctx, who, id, o)
 		},
 	})
+	if o.Jobs != nil {
+		c.checks = gate.NewRunner(o.Jobs.Dir(), o.Logger)
+	}
 	c.tree = newTree(c)
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
@@ -268,6 +273,9 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	close(c.launched)
 	if err != nil {
 		return err
+	}
+	if c.checks != nil {
+		c.background.run(c.checks.Sweep)
 	}
 	if err := c.openOrders(ctx); err != nil {
 		c.root.Kill()

@@ -21,7 +21,8 @@ type orderHost struct{ c *Controller }
 func (c *Controller) openOrders(ctx context.Context) (err error) {
 	host := orderHost{c}
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
-		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Orders: c.opts.Tree.Orders, Logger: c.opts.Logger,
+		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Checks: c.checks, Orders: c.opts.Tree.Orders,
+		Logger:  c.opts.Logger,
 		Environ: host.environ, Task: host.submit, Held: host.held(), Paced: func() { notify(c.lasting.look) },
 	})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/job"
-	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -133,5 +133,5 @@ func endChecks(ctx context.Context, p project.Project) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dispatch.EndChecks(ctx, p.Jobs()), pool.NewRunner(socket).Clear(ctx))
+	return errors.Join(gate.End(ctx, p.Jobs()), pool.NewRunner(socket).Clear(ctx))
 }

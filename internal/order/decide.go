@@ -66,8 +66,8 @@ func (e *Engine) decide(en *entry, now Now) {
 	switch {
 	case open > 0 && open == len(en.o.Gates), !en.o.All && open > 0:
 		e.fire(en, strings.Join(reasons, "; "), "", now)
-	case en.o.Gate(Condition) != nil && !en.check.running && en.check.next <= now.Up && (!en.o.All || waiting == 0):
-		en.check.running = true
+	case en.o.Gate(Condition) != nil && en.check.Due(now.Up) && (!en.o.All || waiting == 0):
+		en.check.Begin()
 		e.out = append(e.out, Action{Do: Check, Order: en.o, State: en.s})
 	}
 }
@@ -180,8 +180,8 @@ func (en *entry) waits(e *Engine, now Now) (at time.Duration, ok bool) {
 			consider(now.Up + g.Interval - now.Since(en.s.Fired))
 		}
 	}
-	if en.o.Gate(Condition) != nil && !en.check.running && (!en.o.All || closed == 0) {
-		consider(max(en.check.next, now.Up+1))
+	if next, idle := en.check.Next(); en.o.Gate(Condition) != nil && idle && (!en.o.All || closed == 0) {
+		consider(max(next, now.Up+1))
 	}
 	return at, ok
 }

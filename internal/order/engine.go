@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/gate"
 )
 
 // Do is the kind of an Action.
@@ -61,9 +63,8 @@ type entry struct {
 	pending []uint64  // events that count and belong to no run yet
 	causes  []string  // orders that have led to these events, or have asked for a run
 	check   struct {
-		running bool
-		ok      bool          // it has succeeded since the last decision
-		next    time.Duration // not before
+		gate.Turn
+		ok bool // it has succeeded since the last decision
 	}
 	hold  time.Duration // time before which it does not fire, as an action could not be stored
 	skip  string        // the last reported reason for skipping it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
 )
@@ -151,13 +152,15 @@ func (e *Engine) Refused(a Action, now Now) {
 // Checked records the result of the check of an order.
 func (e *Engine) Checked(name string, ok bool, now Now) {
 	en := e.entries[name]
-	if en == nil || !en.check.running {
+	if en == nil || !en.check.Running() {
 		return
 	}
-	en.check.running, en.check.ok = false, ok
+	var every time.Duration
 	if g := en.o.Gate(Condition); g != nil {
-		en.check.next = now.Up + g.Every
+		every = g.Every
 	}
+	en.check.End(now.Up, every)
+	en.check.ok = ok
 	e.touch(en)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -26,7 +27,8 @@ import (
 type Options struct {
 	Store  store.Store
 	Log    *event.Log
-	Jobs   *job.Runner // runs commands; if nil, no orders are fired
+	Jobs   *job.Runner  // runs commands; if nil, no orders are fired
+	Checks *gate.Runner // runs the checks of gates; needed with Jobs
 	Orders []*spec.Order
 	// Environ returns the environment of a command with the declared variables.
 	Environ func(declared map[string]string) []string
@@ -68,7 +70,6 @@ type Dispatcher struct {
 	wake    chan struct{} // holds a token when there is something to decide
 	closing sync.Once
 	slots   chan struct{} // for concurrent runs
-	checker *checker
 	history *history
 	// writing is held from a decision until the states that follow from it are stored, so
 	// that an older state never replaces a newer one.
@@ -103,7 +104,7 @@ func (t lock) unlock() { <-t }
 func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	o.setDefaults()
 	d := &Dispatcher{
-		o: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxParallel), checker: newChecker(o),
+		o: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxParallel),
 		writing: make(lock, 1), active: make(map[uint64]*activeRun),
 	}
 	d.ctx, d.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -127,7 +128,6 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	d.saveNew(ctx)
 	d.wg.Go(d.loop)
 	d.wg.Go(d.follow)
-	d.wg.Go(func() { d.checker.sweep(d.ctx) })
 	return d, nil
 }
 

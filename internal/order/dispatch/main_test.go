@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
@@ -97,8 +98,10 @@ func (p *harness) open(all ...*spec.Order) *Dispatcher {
 	if p.log, err = event.Open(event.Config{Store: p.store}); err != nil {
 		p.t.Fatal(err)
 	}
+	checks := gate.NewRunner(p.jobs.Dir(), nil)
+	checks.Sweep(ctxOf(p.t))
 	p.d, err = Open(ctxOf(p.t), Options{
-		Store: p.store, Log: p.log, Jobs: p.jobs, Orders: all, Clock: p.clock,
+		Store: p.store, Log: p.log, Jobs: p.jobs, Checks: checks, Orders: all, Clock: p.clock,
 		Environ: func(declared map[string]string) []string {
 			env := []string{"PATH=/usr/bin:/bin", runtimetest.Env()}
 			for k, v := range declared {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -63,14 +64,20 @@ func (d *Dispatcher) performBatch(actions []order.Action) {
 
 // check runs the check of an order and passes the result to the engine.
 func (d *Dispatcher) check(o *spec.Order) {
-	ok, done := d.checker.wait(d.ctx, o)
+	result, done := d.o.Checks.Wait(d.ctx, d.checkOf(o))
 	if !done {
 		return
 	}
 	d.mu.Lock()
-	d.engine.Checked(o.Name, ok, d.o.Clock())
+	d.engine.Checked(o.Name, result.Open, d.o.Clock())
 	d.mu.Unlock()
 	d.poke()
+}
+
+// checkOf returns the check of an order that has one.
+func (d *Dispatcher) checkOf(o *spec.Order) gate.Check {
+	g := o.Gate(order.Condition)
+	return gate.Check{Argv: g.Check, Dir: o.Dir, Env: append(d.o.Environ(o.Env), envOrder+"="+o.Name), Limit: g.Limit}
 }
 
 // written tells the engine whether decisions could be stored.

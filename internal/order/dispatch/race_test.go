@@ -24,7 +24,7 @@ type gated struct {
 	states []order.State
 }
 
-func gate(p *harness) *gated {
+func blockedStore(p *harness) *gated {
 	g := &gated{Store: p.store, hold: make(chan struct{}), held: make(chan struct{})}
 	p.store = g
 	return g
@@ -60,7 +60,7 @@ func (g *gated) Apply(ctx context.Context, f store.Fence, conds []store.Cond, op
 // An earlier decision never overwrites a later one of a person in the store.
 func TestEnableIsNotUndone(t *testing.T) {
 	p := newHarness(t)
-	g := gate(p)
+	g := blockedStore(p)
 	hold := g.hold
 	d := p.open(p.sh("a", "true", every(time.Hour)))
 	<-g.held
@@ -95,7 +95,7 @@ func TestEnableIsNotUndone(t *testing.T) {
 // A run that is being recorded when everything stops is stopped like all others.
 func TestCloseStopsWhatBegins(t *testing.T) {
 	p := newHarness(t)
-	g := gate(p)
+	g := blockedStore(p)
 	hold := g.hold
 	d := p.open(p.sh("a", "exec sleep 4323", every(time.Hour)))
 	<-g.held

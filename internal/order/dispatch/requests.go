@@ -51,11 +51,11 @@ func (d *Dispatcher) Check(ctx context.Context, name string) (View, []string, er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
-	ok, said := d.checker.run(ctx, v.Order)
+	result := d.o.Checks.Run(ctx, d.checkOf(v.Order))
 	d.mu.Lock()
-	v.View, err = d.engine.Look(name, d.o.Clock(), &ok)
+	v.View, err = d.engine.Look(name, d.o.Clock(), &result.Open)
 	d.mu.Unlock()
-	return v, said, err
+	return v, result.Output, err
 }
 
 // Next returns the next times at which an order fires; see order.Engine.
