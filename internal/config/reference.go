@@ -17,9 +17,8 @@ func sections() []toml.Section {
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
 		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
 		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
-		orderTable().Section(),
-		taskTable().Section(), quotaTable().Section(), budgetTable().Section(), otlpTable().Section(),
-		patchesSection(),
+		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
+		serviceTable().Section(), otlpTable().Section(), patchesSection(),
 	}
 }
 

@@ -28,6 +28,7 @@ type file struct {
 	orders      orderSettings
 	quotas      []quotaForm
 	budgets     []budgetForm
+	services    []serviceForm
 	otlp        spec.OTLP
 }
 
@@ -56,6 +57,7 @@ func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
 	supervisors, agents, quotas, budgets := supervisorTable(), agentTable(), quotaTable(), budgetTable()
+	services := serviceTable()
 	return toml.Table[file]{
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
@@ -100,7 +102,7 @@ func fileTable() toml.Table[file] {
 					f.orders.all = append(f.orders.all, orderForm{table: v})
 				})},
 			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
-				Also: []string{"agents", "program", "process", "service"},
+				Also: []string{"agents", "program", "process"},
 				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
 					a := agent{table: v}
 					agents.Read(r, v, &a)
@@ -124,6 +126,14 @@ func fileTable() toml.Table[file] {
 					b := budgetForm{Budget: spec.Budget{Per: spec.PerDay}, table: v}
 					budgets.Read(r, v, &b)
 					f.budgets = append(f.budgets, b)
+				})},
+			{Name: "service", Type: "array of tables", Doc: "something outside of the project that tasks wait " +
+				"for while it is down",
+				Also: []string{"services", "dependency", "external_service"},
+				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					s := serviceForm{table: v}
+					services.Read(r, v, &s)
+					f.services = append(f.services, s)
 				})},
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},

@@ -35,6 +35,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.quotas.Apply()
 	c.budgets.Apply()
 	c.triggers.Apply()
+	c.work.ServicesChanged()
 	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
 	return changes, nil

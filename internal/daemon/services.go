@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/condition"
 	"github.com/coppice-dev/coppice/internal/task/service"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -65,6 +67,11 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 		Patrol:  func() spec.Patrol { return c.fleet().Patrol },
 		Claimed: c.budgets.Look, Asked: func() { notify(c.lasting.look) }, Background: c.background.run,
 		Nudge: c.health.Nudge, Await: directory{c}.awaitTask, Used: c.costs.OfAttempts,
+		Blocked: condition.Options{
+			Checks: c.checks, Environ: orderHost{c}.environ, Suspended: c.control.IsProjectSuspended,
+			Dir:      func() string { return filepath.Dir(c.fleet().Config.Path) },
+			Services: func() []spec.Service { return c.fleet().Tree.Services },
+		},
 	})
 	c.workers.Tasks = c.work
 	return err

@@ -36,6 +36,7 @@ func (s modelSource) options() status.Options {
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,
 		Budgets:   s.c.budgets.Budgets,
+		Gates:     func() []task.Gate { return s.c.work.Gates() },
 		TaskPools: func(ctx context.Context) []task.Pool { return s.c.work.PausedPools(ctx) },
 		TasksOf:   func(ctx context.Context, path string) string { return s.c.work.WhyNoTasks(ctx, path) },
 		Account:   s.c.quotas.Explain,

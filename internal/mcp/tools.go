@@ -64,8 +64,10 @@ func tools() []tool {
 				`"explored_files":` + texts + `,` +
 				`"not_before":{"type":"string","description":"30m, or RFC 3339"},` +
 				`"subtasks":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"objective":{"type":"string"},"depends_on":` + texts + `,"definition_of_done":{"type":"string"}},"required":["id","objective"]}},` +
-				`"condition":{"type":"object","description":"what it waits ` +
-				`for","properties":{"kind":{"type":"string","enum":["task","time","service","person"]},"what":{"type":"string"}},"required":["kind","what"]},` +
+				`"condition":{"type":"object","description":"what it waits for","properties":{` +
+				`"kind":{"type":"string","enum":["task","time","service","event","person"]},` +
+				`"what":{"type":"string","description":"id of the task, RFC 3339, name of the service, type of the ` +
+				`events, or what the person has to do"}},"required":["kind","what"]},` +
 				`"question":{"type":"string","description":"what a person has to decide"},` +
 				`"task":{"type":"string","description":"id of the task, if you have claimed several"}`,
 			required: `"kind"`,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -19,11 +18,16 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	return strings.TrimSpace("outcome "+string(e.Kind)) + ": " + e.problems()
+}
+
+// problems returns everything that is missing or wrong, in a line; empty if nothing is.
+func (e *Error) problems() string {
 	parts := e.Wrong
 	if len(e.Missing) > 0 {
 		parts = slices.Concat([]string{"missing " + strings.Join(e.Missing, ", ")}, e.Wrong)
 	}
-	return strings.TrimSpace("outcome "+string(e.Kind)) + ": " + strings.Join(parts, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // maxWrong bounds the problems in an error, since a few are enough to learn from.
@@ -68,15 +72,7 @@ func check(r Report) error {
 	e.notAllowed(r.Condition != nil, "condition", Blocked)
 	e.notAllowed(r.Question != "", "question", Escalated)
 	if r.Condition != nil {
-		if !slices.Contains(ConditionKinds(), r.Condition.Kind) {
-			addUnknown(e, "condition.kind", r.Condition.Kind, ConditionKinds())
-		}
-		e.require(notBlank(r.Condition.What), "condition.what")
-		if r.Condition.Kind == TimeComes && notBlank(r.Condition.What) {
-			if _, err := time.Parse(time.RFC3339, r.Condition.What); err != nil {
-				e.addWrong("condition.what is %.80q, expected a time such as 2030-01-02T15:04:05Z", r.Condition.What)
-			}
-		}
+		e.condition(*r.Condition, ConditionKinds())
 	}
 	checkSubtasks(e, r.Subtasks)
 	r.Evidence.check(e)
@@ -91,7 +87,7 @@ func check(r Report) error {
 	if len(e.Missing) == 0 && len(e.Wrong) == 0 {
 		e.checkSize(r)
 	}
-	if len(e.Missing) == 0 && len(e.Wrong) == 0 {
+	if e.problems() == "" {
 		return nil
 	}
 	return e

@@ -90,29 +90,8 @@ type Subtask struct {
 	DefinitionOfDone string   `json:"definition_of_done,omitempty"`
 }
 
-// Condition is what blocked work waits for.
-type Condition struct {
-	Kind ConditionKind `json:"kind"`
-	What string        `json:"what"` // the task, the time, the service, or what the person has to do
-}
-
-// ConditionKind is the kind of a Condition.
-type ConditionKind string
-
-const (
-	TaskDone  ConditionKind = "task"    // a task is completed
-	TimeComes ConditionKind = "time"    // it is that time: What as in RFC 3339
-	ServiceUp ConditionKind = "service" // an external service works again
-	PersonHas ConditionKind = "person"  // a person has done or decided it
-)
-
 // Outcome is a checked Report. The zero value is not an outcome.
 type Outcome struct{ report Report }
-
-// ConditionKinds returns all kinds.
-func ConditionKinds() []ConditionKind {
-	return []ConditionKind{TaskDone, TimeComes, ServiceUp, PersonHas}
-}
 
 // New returns an outcome, or an *Error that names everything that is missing or wrong. It shares no
 // memory with r.

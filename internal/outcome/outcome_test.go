@@ -106,7 +106,7 @@ func TestNeeds(t *testing.T) {
 		{"retryable at once", with(Retryable, func(f *Report) { f.NotBefore = nil }), ""},
 		{"condition without anything", with(Blocked, func(f *Report) { f.Condition = &Condition{} }), "outcome blocked: missing condition.kind, condition.what"},
 		{"unknown condition", with(Blocked, func(f *Report) { f.Condition.Kind = "moon" }),
-			`outcome blocked: unknown condition.kind "moon", expected one of task, time, service, person`},
+			`outcome blocked: unknown condition.kind "moon", expected one of task, time, service, event, person`},
 		{"of another kind", Report{Kind: Completed, NotBefore: &soon, Question: "?", Condition: &Condition{TaskDone, "a"}, Subtasks: []Subtask{{ID: "a", Objective: "b"}}},
 			"outcome completed: not_before belongs to deferred and retryable; subtasks belongs to decomposed; condition belongs to blocked; question belongs to escalated"},
 		{"year", with(Deferred, func(f *Report) { far := time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC); f.NotBefore = &far }), "outcome deferred: not_before is in the year 12345, expected one from 1 to 9999"},

@@ -71,6 +71,7 @@ type Options struct {
 	// Pipeline returns what there is to say of a worker of a pipeline, one fact in each line. The incarnation is 0 if
 	// it does not run.
 	Pipeline func(path string, incarnation uint64) []string
+	Gates    func() []task.Gate // what blocked tasks wait for
 	// TaskPools returns the pools whose tasks are paused, and TasksOf why an agent gets no tasks, in a
 	// line; empty if it can.
 	TaskPools func(context.Context) []task.Pool
@@ -159,7 +160,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 	s := Status{
 		Project: m.opts.Fleet().RootPath, Controller: m.source.controller(), Summary: summarize(nodes),
 		Suspended: m.opts.Suspended(), Inbox: m.opts.Inbox(), Store: m.opts.Store(), Config: m.opts.Config(),
-		Orders: m.opts.Orders(),
+		Orders: m.opts.Orders(), Gates: m.opts.Gates(),
 	}
 	for _, n := range nodes {
 		if n.Pool != nil {

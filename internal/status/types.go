@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/task"
 )
 
 // Node is a supervisor or an agent.
@@ -131,6 +132,7 @@ type Status struct {
 	Config     Config         `json:"config"`
 	Pools      []pool.At      `json:"pools,omitempty" doc:"All pools; not there if there is none."`
 	Orders     *order.Counts  `json:"orders,omitempty"`
+	Gates      []task.Gate    `json:"gates,omitempty" doc:"What blocked tasks wait for; not there if none waits."`
 }
 
 // Attention names something that is not well or needs a person.

@@ -8,6 +8,8 @@ type Event struct {
 	Held *Holder // the claim before the change
 	// Asks says that people were or are asked about the task.
 	Asks bool
+	// Waits says that the task has waited for a condition, or waits for one now.
+	Waits bool
 	// Pool is the pool of an event about one; nil for other events.
 	Pool *Pool
 	// Attempt is the attempt that has ended with the change; nil if none has.

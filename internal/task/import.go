@@ -61,6 +61,7 @@ func (r *Record) keepLocal(before *Record) {
 	r.Fixes = cmp.Or(r.Fixes, before.Fixes)
 	if r.Status == before.Status {
 		r.Condition, r.Question = before.Condition, before.Question
+		r.BlockedAt, r.LastEvent = before.BlockedAt, before.LastEvent
 	}
 	switch {
 	case r.FailedClaims > 0 || before.FailedClaims == 0:

@@ -18,6 +18,8 @@ type Record struct {
 	Imported    bool     `json:"brought,omitempty"` // it has an ImportedPart
 	// OldestAttempt is the number of the oldest attempt that is stored; 0 if none is.
 	OldestAttempt int `json:"oldest_attempt,omitempty"`
+	// LastEvent is the number of the event of the log after which those count that its condition waits for.
+	LastEvent uint64 `json:"last_event,omitempty"`
 }
 
 // compare orders tasks by priority, then age: the order in which they are claimed and listed.
@@ -50,6 +52,7 @@ type Index struct {
 	ready      map[Place]*taskHeap
 	deferred   *taskHeap                  // tasks that wait for a time
 	asked      map[string]bool            // tasks that people are asked about
+	blocked    map[string]bool            // tasks that wait for a condition
 	doomed     map[string]bool            // tasks that are to be cancelled with one that they depend on
 	paused     map[string]bool            // pools of which no task can be claimed
 	held       map[string]map[string]bool // tasks that would be ready, by paused pool
@@ -77,7 +80,7 @@ func NewIndex() *Index {
 		ready:  make(map[Place]*taskHeap),
 		counts: make(map[countKey]int),
 		paused: make(map[string]bool), held: make(map[string]map[string]bool),
-		asked: make(map[string]bool), doomed: make(map[string]bool),
+		asked: make(map[string]bool), blocked: make(map[string]bool), doomed: make(map[string]bool),
 		deferred: &taskHeap{less: func(a, b *entry) bool { return a.NotBefore.Before(b.NotBefore) }},
 	}
 }
@@ -182,6 +185,9 @@ func (x *Index) link(r *Record) {
 	if r.Question != nil {
 		x.asked[r.ID] = true
 	}
+	if r.Condition != nil && r.Status == Blocked {
+		x.blocked[r.ID] = true
+	}
 }
 
 func (x *Index) unlink(r *Record) {
@@ -204,6 +210,7 @@ func (x *Index) unlink(r *Record) {
 		remove(x.claimed, r.Claim.By, r.ID)
 	}
 	delete(x.asked, r.ID)
+	delete(x.blocked, r.ID)
 }
 
 func add(sets map[string]map[string]bool, key, id string) {

@@ -39,8 +39,9 @@ func routeOf(kind outcome.Kind) route {
 	return route{event: Released, status: Open, pause: true, counts: true}
 }
 
-// Report ends the attempt of a claimant with an outcome.
-func (s *Step) Report(actor Actor, id string, o outcome.Outcome) (Task, error) {
+// Report ends the attempt of a claimant with an outcome. Events of the log after lastEvent count for a
+// condition.
+func (s *Step) Report(actor Actor, id string, o outcome.Outcome, lastEvent uint64) (Task, error) {
 	return s.change(actor, id, func(r *Record) error {
 		switch {
 		case r.closed():
@@ -48,6 +49,7 @@ func (s *Step) Report(actor Actor, id string, o outcome.Outcome) (Task, error) {
 		case !holdsClaim(actor, r):
 			return fmt.Errorf("%w: %s was not claimed by %s", ErrConflict, r.ID, actor)
 		}
+		s.lastEvent = lastEvent
 		return s.endAttempt(r, actor, o, "")
 	})
 }
@@ -137,27 +139,6 @@ func Pause(n int) time.Duration {
 	return rand.N(most)
 }
 
-// wait blocks a task until a condition holds.
-func (s *Step) wait(r *Record, c outcome.Condition) error {
-	r.Condition = &c
-	switch c.Kind {
-	case outcome.TaskDone:
-		r.Status, r.Condition = Open, nil // until the dependency is completed
-		return s.dependOn(r, c.What, true)
-	case outcome.TimeComes:
-		at, err := time.Parse(time.RFC3339, c.What)
-		if err != nil {
-			return fmt.Errorf("%w: condition: %w", ErrInvalid, err)
-		}
-		r.Status, r.Condition, r.NotBefore = Open, nil, at.UTC()
-	case outcome.ServiceUp:
-		r.Question = &Question{Text: fmt.Sprintf("Does this work again: %s?", c.What), At: now()}
-	case outcome.PersonHas:
-		r.Question = &Question{Text: c.What, At: now()}
-	}
-	return nil
-}
-
 // dependOn makes a task wait until another one is completed. If it need not exist, an unknown one is ignored.
 func (s *Step) dependOn(r *Record, id string, must bool) error {
 	other, err := s.state.Find(id)
@@ -175,7 +156,7 @@ func (s *Step) dependOn(r *Record, id string, must bool) error {
 
 // settle clears what a task has waited for, and lets its subtasks and those next to it go on.
 func (s *Step) settle(r *Record) {
-	r.Condition, r.Question = nil, nil
+	r.Condition, r.Question, r.BlockedAt, r.LastEvent = nil, nil, time.Time{}, 0
 	if r.closed() {
 		r.StoppedBy = nil
 	}

@@ -75,7 +75,7 @@ func (b *bench) report(id string, r outcome.Report) (*Step, error) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return b.try(func(s *Step) error { return ignored(s.Report(coder, id, o)) })
+	return b.try(func(s *Step) error { return ignored(s.Report(coder, id, o, 0)) })
 }
 
 // attempt claims a task and reports an outcome.
@@ -242,12 +242,12 @@ func TestReportRefused(t *testing.T) {
 		t.Errorf("without a claim: %v", err)
 	}
 	b.claim(id)
-	if _, err := b.try(func(s *Step) error { return ignored(s.Report(other, id, done)) }); !errors.Is(err,
+	if _, err := b.try(func(s *Step) error { return ignored(s.Report(other, id, done, 0)) }); !errors.Is(err,
 		ErrConflict) {
 		t.Errorf("by another agent: %v", err)
 	}
 	old := Actor{Path: coder.Path, Incarnation: 7}
-	if _, err := b.try(func(s *Step) error { return ignored(s.Report(old, id, done)) }); !errors.Is(err, ErrStale) {
+	if _, err := b.try(func(s *Step) error { return ignored(s.Report(old, id, done, 0)) }); !errors.Is(err, ErrStale) {
 		t.Errorf("by another incarnation: %v", err)
 	}
 	if _, err := b.report(id, done.Report()); err != nil {

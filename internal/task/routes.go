@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/outcome"
 )
 
 // Bounds on bodies with texts, in bytes. JSON may take six bytes for one.
@@ -76,6 +77,13 @@ var (
 	Act = api.Route[ActRequest, Task]{
 		Method: "POST", Path: "/task/act", For: both,
 		ID: "actOnTask", Summary: "Release, close, reopen or retry a task", Returns: "The task.",
+	}
+	// Block makes a task wait for a condition.
+	Block = api.Route[BlockRequest, Task]{
+		Method: "POST", Path: "/task/block", For: api.People,
+		ID: "blockTask", Summary: "Let a task wait for a condition",
+		Doc:     "A claim on the task ends. Agents report the outcome blocked instead, which cannot name a command.",
+		Returns: "The task.",
 	}
 	// Todo returns the tasks that the calling agent holds, and the first ones that it can claim.
 	Todo = api.Route[api.None, []Task]{
@@ -234,6 +242,16 @@ type ActRequest struct {
 	Outcome Outcome `json:"outcome,omitempty" enum:"completed,cancelled" doc:"For close. Default: completed."`
 	Force   bool    `json:"force,omitempty" doc:"For close: even if the task has open children."`
 	By      string  `json:"by,omitempty" doc:"Name of the calling person; not for agents."`
+}
+
+// BlockRequest asks to let a task wait for a condition.
+type BlockRequest struct {
+	_ struct{} `schema:"TaskBlock" open:"true" doc:"A condition that a task is to wait for."`
+
+	ID        string            `json:"id" doc:"The task."`
+	Condition outcome.Condition `json:"condition" doc:"Of kind task, time, service, event, person, or command: a command that exits with 0, which runs as the user of the daemon."`
+	Reason    string            `json:"reason,omitempty" doc:"The reason; at most 4 KiB."`
+	By        string            `json:"by,omitempty" doc:"Name of the calling person."`
 }
 
 // PoolRequest asks to pause or resume the tasks of a pool.

@@ -34,6 +34,8 @@ type Config struct {
 	PoolLimit func() PoolLimit
 	// Ready is called when a task becomes ready at a place.
 	Ready func(Place)
+	// HasCheck reports whether a command tells if a service works. Without one a person is asked.
+	HasCheck func(service string) bool
 }
 
 // NewState returns a State without tasks.

@@ -16,7 +16,8 @@ var ann = Actor{Name: "ann"}
 func newState() *State {
 	return NewState(Config{
 		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 },
-		Ready: func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
+		HasCheck: func(service string) bool { return service == "checked" },
+		Ready:    func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
 	})
 }
 
@@ -40,7 +41,7 @@ func TestUndo(t *testing.T) {
 			before, pools := describe(t, s.index), fmt.Sprint(s.Pools())
 			step := s.Step()
 			var err error
-			switch rapid.IntRange(0, 11).Draw(t, "what") {
+			switch rapid.IntRange(0, 13).Draw(t, "what") {
 			case 0, 1:
 				var made Task
 				d := Draft{Title: "x", Pool: pool.Draw(t, "pool"),
@@ -84,9 +85,24 @@ func TestUndo(t *testing.T) {
 				if len(held) > 0 {
 					id = rapid.SampledFrom(held).Draw(t, "held")
 				}
-				_, err = step.Report(actor, id, newOutcome(o))
+				_, err = step.Report(actor, id, newOutcome(o), 0)
 				if err == nil && o.Kind == outcome.Decomposed {
 					ids = append(ids, s.Children(s.Record(id), 3)...)
+				}
+			case 12:
+				c := rapid.SampledFrom([]outcome.Condition{
+					{Kind: outcome.CommandSucceeds, What: "true"}, {Kind: outcome.EventOccurs, What: "task.*"},
+					{Kind: outcome.ServiceUp, What: "checked"}, {Kind: outcome.PersonHas, What: "x"},
+				}).Draw(t, "condition")
+				_, err = step.Block(actor, id, c, "", 1)
+			case 13:
+				if all := s.Waits(); len(all) > 0 {
+					w := rapid.SampledFrom(all).Draw(t, "wait")
+					if rapid.Bool().Draw(t, "holds") {
+						err = step.Unblock(w, "it holds")
+					} else {
+						err = step.AskAbout(w, "does it?")
+					}
 				}
 			case 9:
 				_, err = step.Answer(actor, id, "yes")
@@ -147,7 +163,7 @@ func describe(t *rapid.T, x *Index) string {
 		all = append(all, r.ID)
 	}
 	return fmt.Sprint(all, x.counts, len(x.deferred.entries), x.keys, x.children, x.openCount, x.waiters, x.claimed,
-		x.asked, x.doomed, x.paused, x.held)
+		x.asked, x.blocked, x.doomed, x.paused, x.held)
 }
 
 // A task that was reopened since it was outdated stays, and Purge does not return it again.

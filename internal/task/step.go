@@ -22,6 +22,7 @@ type Step struct {
 	attempt   *Attempt
 	attemptAt string
 	pools     []poolChange
+	lastEvent uint64 // see Report
 }
 
 // Changed is a task that a step has replaced or removed.
@@ -116,9 +117,12 @@ func (s *Step) save(r *Record, actor Actor, kind Kind, note string) error {
 			return err
 		}
 	}
-	e := Event{Kind: kind, Task: s.state.Show(r), By: actor, Note: note, Asks: r.Question != nil}
+	e := Event{
+		Kind: kind, Task: s.state.Show(r), By: actor, Note: note, Asks: r.Question != nil, Waits: r.Condition != nil,
+	}
 	if before != nil {
-		e.Held, e.Asks = before.Claim, e.Asks || before.Question != nil
+		e.Held = before.Claim
+		e.Asks, e.Waits = e.Asks || before.Question != nil, e.Waits || before.Condition != nil
 	}
 	if s.attemptAt == r.ID {
 		e.Attempt, s.attempt, s.attemptAt = s.attempt, nil, ""

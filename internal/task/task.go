@@ -130,6 +130,8 @@ type Task struct {
 	// Condition unblocks a blocked task, and Question asks a person about it.
 	Condition *outcome.Condition `json:"condition,omitempty" doc:"What a blocked task waits for."`
 	Question  *Question          `json:"question,omitempty" doc:"What a person is asked about the task."`
+	// BlockedAt is zero without a Condition, and for tasks that earlier versions have blocked.
+	BlockedAt time.Time `json:"blocked_at,omitzero" doc:"Since when it waits for its condition."`
 	// StoppedBy lists escalated subtasks of a decomposed task. No subtask can be claimed
 	// meanwhile.
 	StoppedBy []string `json:"stopped_by,omitempty" doc:"Escalated subtasks, because of which none of its subtasks can be claimed."`
@@ -202,6 +204,7 @@ type Detail struct {
 	Comments []Comment `json:"comments" doc:"Oldest first."`
 	Attempts []Attempt `json:"attempts" doc:"Attempts that have ended, oldest first; the last 200."`
 	Children []string  `json:"children" doc:"Ids of its children, at most 200."`
+	Gate     *Gate     `json:"gate,omitempty" doc:"What it waits for, while a daemon runs."`
 }
 
 // Actor is an incarnation of an agent, or a person.

@@ -44,7 +44,8 @@ KIND is one of
   deferred    back in the queue until --not-before, or until the missing task of
               the obstacle is completed
   decomposed  too large: done with its subtasks; needs a --subtask for each
-  blocked     needs --until: task=ID, time=WHEN, service=NAME or person=ACTION
+  blocked     needs --until: task=ID, time=WHEN, service=NAME, event=TYPE[:PATH] or
+              person=ACTION
   retryable   back in the queue, after a pause; can have --not-before
   escalated   a person has to decide, and is asked; needs --question
 
@@ -95,7 +96,8 @@ JSON, one of
 	flags.StringVar(&f.notes, "notes", "", "notes on what was explored")
 	flags.StringVar(&f.notBefore, "not-before", "",
 		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
-	flags.StringVar(&f.until, "until", "", "what it waits for: task=ID, time=WHEN, service=NAME or person=ACTION")
+	flags.StringVar(&f.until, "until", "",
+		"what it waits for: task=ID, time=WHEN, service=NAME, event=TYPE or person=ACTION")
 	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
 	flags.StringVar(&f.question, "question", "", "what a person has to decide")
 	flags.StringVar(&f.task, "task", "", "the `ID` of the task; the only one that this agent has claimed if left out")
@@ -177,19 +179,11 @@ func (f *outcomeFlags) report(kind outcome.Kind, now time.Time) (outcome.Report,
 		r.NotBefore = &at
 	}
 	if f.until != "" {
-		who, what, ok := strings.Cut(f.until, "=")
-		if !ok {
-			return r, fmt.Errorf("--until is %.80q, expected task=ID, time=WHEN, service=NAME or person=WHAT THEY DO",
-				f.until)
+		c, err := outcome.ParseCondition(f.until, now)
+		if err != nil {
+			return r, fmt.Errorf("--until %w", err)
 		}
-		if who == string(outcome.TimeComes) {
-			at, err := outcome.ParseTime(what, now)
-			if err != nil {
-				return r, fmt.Errorf("--until: %w", err)
-			}
-			what = at.UTC().Format(time.RFC3339)
-		}
-		r.Condition = &outcome.Condition{Kind: outcome.ConditionKind(who), What: what}
+		r.Condition = &c
 	}
 	for _, text := range f.subtasks {
 		id, objective, ok := strings.Cut(text, ":")

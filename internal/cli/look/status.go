@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -84,10 +85,27 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		lines = append(lines, line("inbox", "%s, %s: coppice inbox", terminal.Plural(in.Questions, "question"),
 			terminal.Plural(in.Mail, "message")))
 	}
+	lines = append(lines, gateLines(st.Gates, now, p)...)
 	if n := st.Inbox.Parked; n > 0 {
 		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked",
 			terminal.Plural(n, "task"))
 		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
+	}
+	return lines
+}
+
+// maxGates bounds the conditions that are shown.
+const maxGates = 5
+
+// gateLines returns what blocked tasks wait for.
+func gateLines(gates []task.Gate, now time.Time, p terminal.Paint) (lines []string) {
+	for _, g := range gates[:min(len(gates), maxGates)] {
+		lines = append(lines, labelled("blocked", plaintext.Line(fmt.Sprintf("%s until the %s: %.80s; %s",
+			terminal.Plural(g.Tasks, "task"), g.Condition.Kind, g.Condition.What, show.GateText(g, now))), p))
+	}
+	if more := len(gates) - maxGates; more > 0 {
+		lines = append(lines, labelled("blocked", fmt.Sprintf("and %s more: coppice task ls --status blocked",
+			terminal.Plural(more, "condition")), p))
 	}
 	return lines
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
@@ -197,6 +198,9 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	}
 	if t.Status == task.Parked && t.Question == nil {
 		fact("next", "coppice task retry "+t.ID+" lets it be tried again")
+	}
+	if d.Gate != nil {
+		fact("waits", show.GateText(*d.Gate, now))
 	}
 	if t.Question != nil {
 		fact("asked", plaintext.Line(t.Question.Text))

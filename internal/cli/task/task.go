@@ -61,7 +61,7 @@ func newGroup(s *command.Streams, w worker) *cobra.Command {
 		newClaim(s, w), newDep(s, w))
 	cmd.AddCommand(newActs(s, w)...)
 	if !w.agent {
-		cmd.AddCommand(newImport(s, w), newExport(s, w))
+		cmd.AddCommand(newBlock(s, w), newImport(s, w), newExport(s, w))
 		cmd.AddCommand(newPoolActs(s, w)...)
 	}
 	var prepare func(*cobra.Command)

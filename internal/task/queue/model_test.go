@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -37,12 +38,13 @@ type modelTask struct {
 	claims    int
 	failed    int // failed claims since a person has opened it
 	comments  int
+	waits     bool // blocked by a condition
 }
 
 // open ends a claim, or opens the task otherwise.
 func (t *modelTask) open(actor task.Actor) {
 	held := t.holder != ""
-	t.status, t.holder, t.life = task.Open, "", 0
+	t.status, t.holder, t.life, t.waits = task.Open, "", 0, false
 	switch {
 	case held && !actor.Person():
 		t.comments++ // about the attempt
@@ -308,7 +310,7 @@ func TestModel(t *testing.T) {
 					want(t, err, task.ErrConflict)
 				default:
 					want(t, err)
-					known.status, known.holder, known.life = task.Closed, "", 0
+					known.status, known.holder, known.life, known.waits = task.Closed, "", 0, false
 				}
 			},
 			"release": func(t *rapid.T) {
@@ -391,8 +393,55 @@ func TestModel(t *testing.T) {
 				} else if status == task.Open {
 					known.open(actor)
 				} else if status != "" {
-					known.status, known.holder, known.life = status, "", 0
+					known.status, known.holder, known.life, known.waits = status, "", 0, false
 				}
+			},
+			"block": func(t *rapid.T) {
+				actor, id := people(t), some(t, "id")
+				known := m.tasks[id]
+				c := rapid.SampledFrom([]outcome.Condition{
+					{Kind: outcome.CommandSucceeds, What: "true"}, {Kind: outcome.EventOccurs, What: "task.closed"},
+				}).Draw(t, "condition")
+				_, err := q.Block(ctx, actor, id, c, "")
+				switch {
+				case !alive(actor):
+					want(t, err, task.ErrStale)
+				case !actor.Person(), known.status == task.Closed:
+					want(t, err, task.ErrConflict)
+				default:
+					want(t, err)
+					known.status, known.holder, known.life, known.waits = task.Blocked, "", 0, true
+				}
+			},
+			"conditions hold": func(t *rapid.T) {
+				all, err := q.Waits(ctx)
+				want(t, err)
+				waits := 0
+				for _, known := range m.tasks {
+					if known.waits {
+						waits++
+					}
+				}
+				if len(all) != waits {
+					t.Fatalf("%d tasks wait, want %d", len(all), waits)
+				}
+				some := rapid.SliceOfDistinct(rapid.IntRange(0, max(0, waits-1)), rapid.ID).Draw(t, "which")
+				var hold []task.Wait
+				for _, i := range some {
+					if i >= waits {
+						continue
+					}
+					w := all[i]
+					if rapid.Bool().Draw(t, "it was blocked again") {
+						w.Since = w.Since.Add(-time.Second)
+					} else {
+						known := m.tasks[w.ID]
+						known.status, known.waits = task.Open, false
+						known.comments++
+					}
+					hold = append(hold, w)
+				}
+				want(t, q.Unblock(ctx, hold, "it holds"))
 			},
 			"comment": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")

@@ -32,6 +32,10 @@ type Options struct {
 	// Pause returns the pause after the nth attempt in a row without a result; nil means
 	// task.Pause.
 	Pause func(n int) time.Duration
+	// HasCheck reports whether a command tells if a service works; nil means never.
+	HasCheck func(service string) bool
+	// LastEvent returns the number of the last event of the log; nil means 0.
+	LastEvent func(context.Context) (uint64, error)
 	// Also returns operations to write together with an event; it may be nil. It must be quick
 	// and must not call the queue.
 	Also   func(task.Event) []store.Op
@@ -44,6 +48,7 @@ type Options struct {
 type Queue struct {
 	records records
 	also    func(task.Event) []store.Op
+	head    func(context.Context) (uint64, error) // Options.LastEvent
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds a token while there is something to write
@@ -75,15 +80,22 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.PoolLimit == nil {
 		o.PoolLimit = func() task.PoolLimit { return task.PoolLimit{} }
 	}
+	if o.HasCheck == nil {
+		o.HasCheck = func(string) bool { return false }
+	}
+	if o.LastEvent == nil {
+		o.LastEvent = func(context.Context) (uint64, error) { return 0, nil }
+	}
 	q := &Queue{
 		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
-		also:    o.Also, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		also:    o.Also, head: o.LastEvent, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		importing: make(chan struct{}, 1), waiters: make(waiters),
 	}
 	q.marker = marker{records: &q.records, nonce: rand.Text()}
 	q.state = task.NewState(task.Config{
 		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause, PoolLimit: o.PoolLimit,
-		Ready: func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) },
+		HasCheck: o.HasCheck,
+		Ready:    func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) },
 	})
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if err := q.load(ctx); err != nil {
@@ -181,7 +193,11 @@ func (q *Queue) Finish(ctx context.Context, actor task.Actor, id string, e task.
 
 // Report ends the attempt of a claimant; see task.Step.Report.
 func (q *Queue) Report(ctx context.Context, actor task.Actor, id string, o outcome.Outcome) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Report(actor, id, o) })
+	last, err := q.lastEvent(ctx, o.Report().Condition)
+	if err != nil {
+		return task.Task{}, err
+	}
+	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Report(actor, id, o, last) })
 }
 
 // Answer opens a task that a person was asked about.

@@ -42,6 +42,11 @@ func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.Questions(), nil })
 }
 
+// Waits returns what blocked tasks wait for, sorted by id.
+func (q *Queue) Waits(ctx context.Context) ([]task.Wait, error) {
+	return read(ctx, q, func(s *task.State) ([]task.Wait, error) { return s.Waits(), nil })
+}
+
 // Pools returns what is known of pools.
 func (q *Queue) Pools(ctx context.Context) ([]task.Pool, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Pool, error) { return s.Pools(), nil })

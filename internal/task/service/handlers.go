@@ -32,6 +32,9 @@ func (s *Service) Register(server *api.Server) {
 	handle(server, task.Await, s.await)
 	handle(server, task.Act, s.act)
 	handle(server, task.ActOnPool, s.actOnPool)
+	handle(server, task.Block, func(ctx context.Context, who token.Caller, req task.BlockRequest) (task.Task, error) {
+		return s.queue.Block(ctx, claimant(who, req.By), req.ID, req.Condition, req.Reason)
+	})
 	handle(server, task.Import, s.importBeads)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/condition"
 	"github.com/coppice-dev/coppice/internal/task/queue"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -47,6 +48,8 @@ type Options struct {
 	// Used returns what the attempts at a task have used, by their numbers. Those of which nothing is known are
 	// missing.
 	Used func(ctx context.Context, id string) (map[int]cost.Sum, error)
+	// Blocked is what tasks that wait for a condition need. Open sets its Log, Full and Logger.
+	Blocked condition.Options
 	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
 	// Nudge sends a nudge to an agent.
@@ -58,14 +61,17 @@ type Options struct {
 
 // Service handles requests about the tasks of a Queue, and releases the tasks of agents that exit.
 type Service struct {
-	queue  *queue.Queue
-	o      Options
-	worked worked
+	queue   *queue.Queue
+	o       Options
+	worked  worked
+	blocked *condition.Watcher
 }
 
 // Open reads the tasks from the store.
 func Open(ctx context.Context, o Options) (s *Service, err error) {
 	s = &Service{o: o}
+	o.Blocked.Log, o.Blocked.Full, o.Blocked.Logger = o.Log, o.Tree.Full, o.Logger
+	s.blocked = condition.New(o.Blocked)
 	s.queue, err = queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
@@ -73,7 +79,12 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 			p := o.Patrol()
 			return task.PoolLimit{Max: p.MaxFailedTasks, Within: p.FailedTasksWindow}
 		},
+		HasCheck:  func(name string) bool { return spec.FindService(o.Blocked.Services(), name) != nil },
+		LastEvent: s.lastEvent,
 		Also: func(e task.Event) []store.Op {
+			if e.Waits {
+				s.blocked.Changed()
+			}
 			if e.Kind == task.Claimed && o.Claimed != nil {
 				o.Claimed()
 			}
@@ -116,6 +127,22 @@ func (s *Service) WhyNoTasks(ctx context.Context, path string) string {
 	return ""
 }
 
+// lastEvent returns the number of the last event that was logged before the call.
+func (s *Service) lastEvent(ctx context.Context) (uint64, error) {
+	// While the store takes no events it takes no outcome either.
+	if err := s.o.Log.SyncTo(ctx, s.o.Log.Mark()); err != nil && ctx.Err() != nil {
+		return 0, err
+	}
+	_, last, err := s.o.Log.Last(ctx, 0, nil)
+	return last, err
+}
+
+// ServicesChanged applies another list of services to the tasks that wait for one.
+func (s *Service) ServicesChanged() { s.blocked.Changed() }
+
+// Gates returns what blocked tasks wait for, the longest wait first.
+func (s *Service) Gates() []task.Gate { return s.blocked.Gates() }
+
 // Parked returns the number of parked tasks.
 func (s *Service) Parked() int { return s.queue.Parked() }
 
@@ -125,6 +152,7 @@ func (s *Service) Run(pending func(path string) bool) {
 	s.retry("cannot release the tasks of agents that have exited; retrying",
 		func(ctx context.Context) error { return s.queue.Sweep(ctx, pending) })
 	s.o.Background(s.purge)
+	s.o.Background(func(ctx context.Context) { s.blocked.Run(ctx, s.queue) })
 }
 
 // maxPurgeWait bounds the time until changed purge settings take effect.

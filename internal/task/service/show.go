@@ -15,6 +15,7 @@ func (s *Service) show(ctx context.Context, _ token.Caller, req task.ShowRequest
 		get = s.queue.Brief
 	}
 	d, err := get(ctx, req.ID)
+	d.Gate = s.blocked.Gate(d.Task.ID)
 	d.Comments, d.Attempts, d.Children = orEmpty(d.Comments), orEmpty(d.Attempts), orEmpty(d.Children)
 	if err != nil || len(d.Attempts) == 0 {
 		return d, err
