@@ -44,8 +44,8 @@ KIND is one of
   deferred    back in the queue until --not-before, or until the missing task of
               the obstacle is completed
   decomposed  too large: done with its subtasks; needs a --subtask for each
-  blocked     needs --until: task=ID, time=WHEN, service=NAME, event=TYPE[:PATH] or
-              person=ACTION
+  blocked     needs --until: task=ID, time=WHEN, service=NAME, event=TYPE
+              or person=ACTION
   retryable   back in the queue, after a pause; can have --not-before
   escalated   a person has to decide, and is asked; needs --question
 
@@ -97,7 +97,7 @@ JSON, one of
 	flags.StringVar(&f.notBefore, "not-before", "",
 		"when to try again: a duration such as 30m, or a time such as 2030-01-02T15:04:05Z")
 	flags.StringVar(&f.until, "until", "",
-		"what it waits for: task=ID, time=WHEN, service=NAME, event=TYPE or person=ACTION")
+		"what it waits for, such as task=ID or service=NAME")
 	flags.StringArrayVar(&f.subtasks, "subtask", nil, "a part, as \"ID: OBJECTIVE\" (repeatable)")
 	flags.StringVar(&f.question, "question", "", "what a person has to decide")
 	flags.StringVar(&f.task, "task", "", "the `ID` of the task; the only one that this agent has claimed if left out")

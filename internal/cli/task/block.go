@@ -22,8 +22,8 @@ ends. CONDITION is one of
   service=NAME       the check of a [[service]] of the file, or else a person
   task=ID, time=WHEN, person=ACTION
 
-After 24h a person is asked. Commands run as the user of the daemon, so agents cannot
-set one.`,
+After 24h a person is asked. Commands run as the user of the daemon, so
+agents cannot set one.`,
 		Example: "  " + w.command + " block web-x4k --until event=order.completed:orders/deploy\n" +
 			"  " + w.command + " block web-x4k --until 'command=test -e /srv/ready'",
 		Args: oneTask(w),
