@@ -193,6 +193,12 @@ func TestPipeline(t *testing.T) {
 			t.Errorf("%s: the second prompt lacks the first failure:\n%s", title, prompt)
 		}
 	}
+	// Seed 003, section 1, rest_for_one: what comes after the stage that has failed did not begin.
+	for title, stage := range map[string]string{"babble e": "implement", "wide f": "implement", "blast d": "security"} {
+		if _, err := os.Stat(filepath.Join(p.desk, "prompts", ids[title]+"-"+stage+"-1")); err == nil {
+			t.Errorf("%s: the stage %s has begun", title, stage)
+		}
+	}
 	if d := p.detail(ids["fail b"]); !strings.Contains(d.Attempts[0].Outcome.Context.Obstacle.Description, "a file is bad") {
 		t.Errorf("%+v", d.Attempts[0].Outcome)
 	}
