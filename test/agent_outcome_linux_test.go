@@ -94,7 +94,7 @@ func TestAgentOutcomeRefused(t *testing.T) {
 		{"missing of the obstacle", `outcome retryable --approach a --obstacle {"kind":"external_dependency"}`, "", "missing context.obstacle.service"},
 		{"obstacle is no JSON", `outcome retryable --approach a --obstacle {x`, "", "--obstacle: 1:2: invalid character 'x'"},
 		{"until", "outcome blocked --approach a --obstacle b --until tomorrow", "",
-			`--until is "tomorrow", expected task=ID, time=WHEN, service=NAME or person=`},
+			`--until is "tomorrow", expected task=ID, time=WHEN, service=NAME, event=TYPE or person=`},
 		{"not-before", "outcome deferred --approach a --obstacle b --not-before tomorrow", "", `--not-before: not_before is "tomorrow", expected a duration such as 30m`},
 		{"subtask", "outcome decomposed --approach a --obstacle b --subtask everything", "", `--subtask is "everything", expected "ID: OBJECTIVE"`},
 		{"json and more", "outcome completed --json -", "{}", "--json cannot be combined"},

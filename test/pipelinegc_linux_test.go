@@ -75,3 +75,41 @@ func TestPipelineGC(t *testing.T) {
 	}
 	p.wantClean()
 }
+
+// A pipeline can work in another repository than that of its project. What its killed workers leave there is garbage of
+// the project, too.
+func TestPipelineGCOfOtherRepository(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, 1)
+	other := filepath.Join(t.TempDir(), "other")
+	p.git(p.dir, "clone", "-q", p.dir, other)
+	p.edit("protected = ", "repository = \""+other+"\"\nprotected = ")
+	p.up()
+	id := p.add("hang a", "--pool", "fixer")
+	eventually(t, "it is at work", func() bool {
+		_, err := os.Stat(filepath.Join(p.desk, "hangs"))
+		return err == nil
+	})
+	if all := p.garbage("--dry-run"); len(all) != 0 {
+		t.Errorf("the worker is alive: %+v", all)
+	}
+	worker := p.node(p.task(id).Claim.By).PID
+	p.crash()
+	exectest.Signal(t, worker, syscall.SIGKILL)
+	eventually(t, "its processes are gone", func() bool { return len(p.garbage("--dry-run")) == 1 })
+	all := p.garbage()
+	if len(all) != 1 || !strings.HasPrefix(all[0].Name, other) {
+		t.Fatalf("%+v", all)
+	}
+	if text := p.git(other, "show", all[0].Parked+":a.txt"); text != "old\nhalf" {
+		t.Errorf("the work of the killed attempt is %q", text)
+	}
+	if left := p.garbage("--dry-run"); len(left) != 0 {
+		t.Errorf("%+v", left)
+	}
+	p.up()
+	p.await(id, "done", isClosed)
+	if text := p.git(other, "show", "main:a.txt"); text != "old\nnew" {
+		t.Errorf("%q is merged", text)
+	}
+}

@@ -44,6 +44,10 @@ if [ -e "$DESK/failed" ] && [ ! -e "$DESK/base" ]; then : >"$DESK/base"; kill -9
 		{"edit c", outcome.Crash},   // its check is killed
 		{"fail d", outcome.Crash},   // the check of the branch without the change is killed
 	} {
+		// What a person has committed was not tested yet.
+		write(t, filepath.Join(p.dir, "mine"), test.title)
+		p.git(p.dir, "add", "mine")
+		p.git(p.dir, "commit", "-qm", "mine")
 		id := p.add(test.title, "--pool", "fixer")
 		d := p.await(id, "done or asked", func(t task.Task) bool { return isClosed(t) || isAsked(t) })
 		first := d.Attempts[0].Outcome

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/worktree"
 )
@@ -59,7 +61,7 @@ deleted. It works with and without a daemon.`,
 			}
 			ctx, stop := command.UntilSignal(context.Background())
 			defer stop()
-			items, failed := collectGarbage(ctx, p, o, dry)
+			items, failed := collectGarbage(ctx, path, p, o, dry)
 			report := garbageReport{DryRun: dry, Items: items}
 			for _, i := range items {
 				report.Bytes += i.Bytes
@@ -75,25 +77,26 @@ deleted. It works with and without a daemon.`,
 	return cmd
 }
 
-// collectGarbage deletes the garbage of a project and returns what it has deleted; in a dry run, what it would
-// delete. Names in the directory of the project are relative to it. With an error, the rest was done.
-func collectGarbage(ctx context.Context, p project.Project, o worktree.GarbageOptions, dry bool,
+// collectGarbage deletes the garbage of the project of a file and returns what it has deleted; in a dry run, what it
+// would delete. Names in the directory of the project are relative to it. With an error, the rest was done.
+func collectGarbage(ctx context.Context, file string, p project.Project, o worktree.GarbageOptions, dry bool,
 ) (items []worktree.Item, err error) {
 	if _, e := os.Lstat(p.State); e == nil {
 		if err := p.Check(); err != nil {
 			return nil, err
 		}
 	}
-	repo, err := worktree.OpenExisting(ctx, p.Dir, worktree.Options{Dir: p.Worktrees()})
-	switch {
-	case errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrNoCommit), errors.Is(err, exec.ErrNotFound):
-		err = nil // it has no worktrees
-	case err == nil:
-		items, err = repo.Garbage(ctx, o)
-		if !dry {
-			var e error
-			items, e = repo.Collect(ctx, items, o)
-			err = errors.Join(err, e)
+	items, err = collectWorktrees(ctx, p.Dir, p.Worktrees(), o, dry)
+	others, e := repositories(file)
+	err = errors.Join(err, e)
+	for _, dir := range others {
+		more, e := collectWorktrees(ctx, dir, "", o, dry)
+		err = errors.Join(err, e)
+		for _, item := range more {
+			known := func(i worktree.Item) bool { return i.Kind == item.Kind && i.Name == item.Name }
+			if !slices.ContainsFunc(items, known) {
+				items = append(items, item)
+			}
 		}
 	}
 	for _, dir := range []string{p.Slots(), p.Tmux()} {
@@ -109,6 +112,40 @@ func collectGarbage(ctx context.Context, p project.Project, o worktree.GarbageOp
 		}
 	}
 	return items, err
+}
+
+// collectWorktrees deletes the garbage of the repository of a directory, and of the worktrees that are in another one;
+// by default in that of the repository.
+func collectWorktrees(ctx context.Context, dir, trees string, o worktree.GarbageOptions, dry bool,
+) (items []worktree.Item, err error) {
+	repo, err := worktree.OpenExisting(ctx, dir, worktree.Options{Dir: trees})
+	switch {
+	case errors.Is(err, worktree.ErrNotRepo), errors.Is(err, worktree.ErrNoCommit), errors.Is(err, exec.ErrNotFound):
+		return nil, nil // it has no worktrees
+	case err != nil:
+		return nil, err
+	}
+	items, err = repo.Garbage(ctx, o)
+	if !dry {
+		var e error
+		items, e = repo.Collect(ctx, items, o)
+		err = errors.Join(err, e)
+	}
+	return items, err
+}
+
+// repositories returns the repositories of the pipelines of a file, which may be in other places than the project.
+func repositories(file string) (all []string, err error) {
+	tree, _, err := load.Tree(file)
+	if err != nil {
+		return nil, fmt.Errorf("the repositories of pipelines were not looked at: %w", err)
+	}
+	for _, c := range tree.All() {
+		if a := c.Declared(); a != nil && a.Pipeline != nil && !slices.Contains(all, a.Pipeline.Repository) {
+			all = append(all, a.Pipeline.Repository)
+		}
+	}
+	return all, nil
 }
 
 // overdueLogs deletes, or only lists, the logs of removed agents that are over the bounds.
