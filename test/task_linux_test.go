@@ -351,7 +351,8 @@ func TestTasksDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, old, _ := strings.Cut(string(data), "## Old tasks")
+	_, claims, _ := strings.Cut(string(data), "## Tasks that fail")
+	_, old, _ := strings.Cut(claims, "## Old tasks")
 	f := newFleet(t, block(t, old, "toml"), tokenKeeperTOML("worker"))
 	f.do("validate")
 	f.rewrite(block(t, claims, "toml"), tokenKeeperTOML("worker"))

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/coppice-dev/coppice/internal/git"
 	"github.com/coppice-dev/coppice/internal/private"
@@ -72,8 +71,7 @@ func copyRepository(real, dir string) (*repository, error) {
 	}
 	left, err := gitIn(own, "for-each-ref", "--format=delete %(refname)", "refs/coppice/", "refs/heads/coppice/")
 	if err == nil && left != "" {
-		err = git.Command{Args: []string{"update-ref", "--stdin"}, Dir: own, Env: git.Environ(),
-			Stdin: strings.NewReader(left + "\n")}.Run(context.Background(), nil)
+		_, err = git.Runner{Dir: own}.RunWith(context.Background(), left+"\n", "update-ref", "--stdin")
 	}
 	if err != nil {
 		return nil, err
@@ -144,11 +142,8 @@ func (s *Sandbox) removeCopies() (err error) {
 	return errors.Join(err, os.RemoveAll(s.copies))
 }
 
-// gitIn runs git in a directory without the programs of its configuration, and returns its output.
+// gitIn runs git in a directory, and returns its output.
 func gitIn(dir string, args ...string) (string, error) {
-	out, err := git.Command{
-		Args: append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, args...), Dir: dir,
-		Env: git.Environ(),
-	}.Output(context.Background())
-	return strings.TrimSuffix(out, "\n"), err
+	r := git.Runner{Network: true} // a clone is refused without it, also of a directory
+	return r.Line(context.Background(), append([]string{"-C", dir}, args...)...)
 }

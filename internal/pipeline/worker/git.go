@@ -8,10 +8,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/git"
 )
 
-// git runs git in the repository, without programs that its configuration names, and returns its output.
+// git runs git in the repository, and returns its output.
 func (a *run) git(ctx context.Context, args ...string) (string, error) {
-	return git.Command{Args: append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, args...),
-		Dir: a.settings.Repository, Env: git.Environ()}.Output(ctx)
+	return git.Runner{}.Run(ctx, append([]string{"-C", a.settings.Repository}, args...)...)
 }
 
 // current returns the branch that is checked out in the repository.
