@@ -42,6 +42,7 @@ func detailLines(d workers.Detail, now time.Time, p terminal.Paint, width int) [
 		}
 	}
 	field("tasks", tasksText(i.Tasks, i.Name, now))
+	field("pool", i.Tasks.Pool.Name)
 	field("workers", atWork(i)+" at work")
 	field("mode", modesText(set))
 	field("repository", set.Repository)
@@ -136,7 +137,9 @@ func stageLines(d workers.Detail, width int, p terminal.Paint) []string {
 			if derived.Worktree {
 				row[5] = "write"
 			}
-		case derived.Name == pipeline.Release.String():
+		case pipeline.Name(n) == pipeline.Release && d.Settings.PullRequest != nil:
+			row[7] = terminal.Cell(fmt.Sprintf("(a pull request in %s)", d.Settings.PullRequest.Remote))
+		case pipeline.Name(n) == pipeline.Release:
 			row[7] = "(Coppice merges the change)"
 		default:
 			row[7] = "(off)"

@@ -17,8 +17,8 @@ func TestGateText(t *testing.T) {
 		{task.Gate{Since: since}, "since 14:04:05"},
 		{task.Gate{Since: since, Checking: true}, "since 14:04:05; a check is running"},
 		{task.Gate{
-			Since: since, CheckedAt: now.Add(-time.Second), Result: "exit code 7: \x1b[2J", NextAt: now.Add(time.Minute),
-		}, "since 14:04:05; last check 15:04:04: exit code 7:; next check in 1m"},
+			Since: since, CheckedAt: now.Add(-time.Second), Result: "exit code 7: no\x1b[2J", NextAt: now.Add(time.Minute),
+		}, "since 14:04:05; last check 15:04:04: exit code 7: no; next check in 1m00s"},
 	} {
 		if got := GateText(tt.gate, now); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
