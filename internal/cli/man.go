@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func newMan(s *command.Streams) *cobra.Command {
@@ -38,7 +38,7 @@ coppice-run.1 and so on. man looks in the directory man1 of each directory in MA
 					return err
 				}
 			}
-			_, err := fmt.Fprintf(s.Out, "wrote %s to %s\n", terminal.Plural(len(pages), "page"), args[0])
+			_, err := fmt.Fprintf(s.Out, "wrote %s to %s\n", plaintext.Plural(len(pages), "page"), args[0])
 			return err
 		},
 	}

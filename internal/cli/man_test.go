@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 func TestManText(t *testing.T) {
@@ -59,7 +59,7 @@ func TestManPages(t *testing.T) {
 		}
 	})
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != len(files) || !strings.Contains(out.String(), terminal.Plural(len(files), "page")) {
+	if err != nil || len(entries) != len(files) || !strings.Contains(out.String(), plaintext.Plural(len(files), "page")) {
 		t.Errorf("%d files, expected %d (%v): %s", len(entries), len(files), err, &out)
 	}
 	if groff, err := exec.LookPath("groff"); err == nil {

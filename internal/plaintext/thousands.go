@@ -1,6 +1,9 @@
 package plaintext
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Thousands returns a number that is not negative, with commas between its thousands.
 func Thousands(n int64) string {
@@ -9,4 +12,12 @@ func Thousands(n int64) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return digits
+}
+
+// Plural returns a number of things, such as "2 agents".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -98,6 +98,7 @@ func (d *document) task(t Task) {
 	d.item(strings.TrimRight(code(t.ID)+" "+code(t.Title), " "))
 	d.detail("by", code(t.By))
 	d.detail("attempts", t.Tries())
+	d.detail("change", code(t.Change.String()))
 	if t.Obstacle != "" {
 		d.detail("outcome", code(string(t.Outcome)))
 		d.detail("obstacle", code(t.Obstacle))

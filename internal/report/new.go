@@ -92,6 +92,7 @@ func (g *Gathered) task(t task.Task) Task {
 	if n := len(g.Attempts[t.ID]); n > 0 {
 		last := g.Attempts[t.ID][n-1]
 		row.By, row.Outcome = last.By, outcome.Kind(name(string(last.Outcome.Kind)))
+		row.Change = newChange(last.Outcome.Evidence)
 		if t.Status != task.Closed {
 			row.EndedAt = last.EndedAt
 		}

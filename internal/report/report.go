@@ -3,10 +3,14 @@
 package report
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -82,6 +86,48 @@ type Task struct {
 	Recommendation string       `json:"recommendation,omitempty"`
 	// Reason is the reason of the last change, such as the summary of an agent.
 	Reason string `json:"reason,omitempty"`
+	// Change is what the last attempt has reported as evidence.
+	Change *Change `json:"change,omitempty"`
+}
+
+// Change is a change of a git repository.
+type Change struct {
+	Branch      string `json:"branch,omitempty"`
+	Commit      string `json:"commit,omitempty"`
+	Files       int    `json:"files,omitempty"`
+	Insertions  int    `json:"insertions,omitempty"` // lines
+	Deletions   int    `json:"deletions,omitempty"`
+	PullRequest string `json:"pull_request,omitempty"` // URL
+}
+
+// newChange returns the change that evidence names; nil if it names none.
+func newChange(e *outcome.Evidence) *Change {
+	if e == nil {
+		return nil
+	}
+	c := Change{Branch: name(e.Branch), Commit: name(e.Commit), Files: e.Files, Insertions: e.Insertions,
+		Deletions: e.Deletions, PullRequest: text(e.PullRequest)}
+	if c == (Change{}) {
+		return nil
+	}
+	return &c
+}
+
+// shortCommit is the number of digits of a commit for people.
+const shortCommit = 10
+
+// String returns the change in a line, such as "main 1b2c3d4e5f, 2 files +10 -3"; empty for nil.
+func (c *Change) String() string {
+	if c == nil {
+		return ""
+	}
+	where := strings.TrimSpace(c.Branch + " " + c.Commit[:min(len(c.Commit), shortCommit)])
+	parts := []string{where}
+	if c.Files > 0 {
+		parts = append(parts, fmt.Sprintf("%s +%d -%d", plaintext.Plural(c.Files, "file"), c.Insertions, c.Deletions))
+	}
+	parts = append(parts, c.PullRequest)
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
 // Waiting is a task that is blocked or deferred.

@@ -28,7 +28,10 @@ func attempt(before time.Duration, r outcome.Report) task.Attempt {
 // night returns what is known of a night.
 func night() Gathered {
 	tokens, dollars := int64(1234567), 0.5
-	done := attempt(2*time.Hour, outcome.Report{Kind: outcome.Completed})
+	done := attempt(2*time.Hour, outcome.Report{Kind: outcome.Completed, Evidence: &outcome.Evidence{
+		Branch: "main", Commit: strings.Repeat("1b", 20), Files: 2, Insertions: 10, Deletions: 3,
+		PullRequest: "https://github.com/a/b/pull/7",
+	}})
 	failed := attempt(time.Hour, outcome.Report{Kind: outcome.Retryable, Context: &outcome.Context{
 		Approach: "as told", Recommendation: "change the template",
 		Obstacle: outcome.Obstacle{Kind: outcome.VerificationFailed, Description: "TestLogin fails"},
@@ -112,6 +115,14 @@ inbox mail: unread messages: 2 -> coppice inbox`; got != want {
 	if c := r.Completed.Shown; len(c) != 2 || c[0].ID != "shop-2" || c[0].By != "shop/coder" || c[0].Seconds != 60 ||
 		c[1].ID != "shop-1" || c[1].By != "ann" || c[1].Attempts != 2 || c[1].Seconds != 0 {
 		t.Errorf("completed: %+v", c)
+	}
+	const change = "main 1b1b1b1b1b, 2 files +10 -3, https://github.com/a/b/pull/7"
+	if c := r.Completed.Shown; c[0].Change.String() != change || c[1].Change != nil || c[1].Change.String() != "" ||
+		!strings.Contains(r.Markdown(), "  - change: `"+change+"`\n") {
+		t.Errorf("changes: %+v, %+v", c[0].Change, c[1].Change)
+	}
+	if c := (&Change{Commit: "1b", Files: 1}).String(); c != "1b, 1 file +0 -0" {
+		t.Errorf("%s", c)
 	}
 	if c := r.Cancelled.Shown; len(c) != 1 || c[0].ID != "shop-3" || c[0].Reason != "no use" {
 		t.Errorf("cancelled: %+v", c)

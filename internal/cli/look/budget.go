@@ -139,7 +139,7 @@ func limitText(m budget.Measure) string {
 	text := fmt.Sprintf("[%s%s] %3d%%  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), percent,
 		strings.TrimSuffix(m.String(), " "+m.Limit))
 	if m.Unknown > 0 {
-		text += fmt.Sprintf(", %s unknown", terminal.Plural(int(m.Unknown), "call"))
+		text += fmt.Sprintf(", %s unknown", plaintext.Plural(int(m.Unknown), "call"))
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/change/integrity"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // maxShown bounds the findings that are printed without --json.
@@ -108,7 +109,7 @@ func (c checkedChange) lines(p terminal.Paint) (lines []string) {
 	if !c.Allowed {
 		verdict = "refused"
 	}
-	summary := fmt.Sprintf("%s, %s added, %d deleted", terminal.Plural(c.Totals.Files, "file"),
-		terminal.Plural(c.Totals.Added, "line"), c.Totals.Deleted)
+	summary := fmt.Sprintf("%s, %s added, %d deleted", plaintext.Plural(c.Totals.Files, "file"),
+		plaintext.Plural(c.Totals.Added, "line"), c.Totals.Deleted)
 	return append(lines, cmp.Or(c.TooLarge, summary)+": "+verdict)
 }

@@ -200,14 +200,14 @@ func (c classification) lines(p terminal.Paint, now time.Time) []string {
 	field("run", c.runText())
 	field("tokens", c.tokenText())
 	if c.Calls > 0 {
-		field("tools", fmt.Sprintf("%s, %d succeeded, %d denied", terminal.Plural(c.Calls, "call"), c.Succeeded,
+		field("tools", fmt.Sprintf("%s, %d succeeded, %d denied", plaintext.Plural(c.Calls, "call"), c.Succeeded,
 			c.Denied))
 	}
 	if c.Retries > 0 {
 		field("retries", strconv.Itoa(c.Retries))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Unknown)) {
-		field("unknown", fmt.Sprintf("%s (%s)", name, terminal.Plural(c.Unknown[name], "object")))
+		field("unknown", fmt.Sprintf("%s (%s)", name, plaintext.Plural(c.Unknown[name], "object")))
 	}
 	return lines
 }

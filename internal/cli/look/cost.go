@@ -77,7 +77,7 @@ func costLines(r cost.Report, p terminal.Paint, width int) []string {
 	})
 	if n := r.Total.Running; n > 0 {
 		lines = append(lines, terminal.WrapAll([]string{
-			terminal.Plural(int(n), "call") + " in progress; the sums have what is used so far",
+			plaintext.Plural(int(n), "call") + " in progress; the sums have what is used so far",
 		}, 0, width)...)
 	}
 	return lines

@@ -146,7 +146,7 @@ func usedOf(q quota.Info, now time.Time) string {
 // agentsOf names agents, the first of them if there are many.
 func agentsOf(paths []string) string {
 	const most = 5
-	text := terminal.Plural(len(paths), "agent") + ": " + strings.Join(paths[:min(most, len(paths))], ", ")
+	text := plaintext.Plural(len(paths), "agent") + ": " + strings.Join(paths[:min(most, len(paths))], ", ")
 	switch {
 	case len(paths) == 0:
 		return ""

@@ -153,9 +153,10 @@ func (r *reportPage) closed(title string, l report.List[report.Task]) {
 	var rows [][]string
 	for _, t := range l.Shown {
 		rows = append(rows, []string{terminal.Cell(t.ID), terminal.Clock(t.EndedAt, r.now),
-			terminal.Cell(cmp.Or(t.By, "-")), cmp.Or(t.Tries(), "-"), terminal.Cell(t.Title)})
+			terminal.Cell(cmp.Or(t.By, "-")), cmp.Or(t.Tries(), "-"),
+			terminal.Cell(cmp.Or(t.Change.String(), "-")), terminal.Cell(t.Title)})
 	}
-	r.table([]string{"ID", "AT", "BY", "ATTEMPTS", "TITLE"}, rows)
+	r.table([]string{"ID", "AT", "BY", "ATTEMPTS", "CHANGE", "TITLE"}, rows)
 	r.more(l.More(), l.AtLeast)
 }
 
@@ -169,6 +170,7 @@ func (r *reportPage) tried(l report.List[report.Task]) {
 		r.field("now", string(t.Status))
 		r.field("attempts", strings.TrimSuffix(t.Tries()+", last by "+t.By, ", last by "))
 		r.field("outcome", string(t.Outcome))
+		r.field("change", t.Change.String())
 		r.field("obstacle", t.Obstacle)
 		r.field("next", t.Recommendation)
 	}

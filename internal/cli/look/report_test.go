@@ -34,6 +34,7 @@ func TestReportLines(t *testing.T) {
 		Completed: listOf(report.Task{
 			ID: "shop-x4k", Title: "Update the docs", Status: task.Closed, By: "shop/coder", Attempts: 1, Seconds: 250,
 			EndedAt: time.Date(2026, 11, 28, 2, 11, 40, 0, time.Local),
+			Change:  &report.Change{Branch: "main", Commit: "9a1f2c44d0", Files: 2, Insertions: 31, Deletions: 4},
 		}),
 		Tried: listOf(report.Task{
 			ID: "shop-9fj", Title: "Fix the login", Status: task.Parked, By: "shop/coder", Attempts: 3, Seconds: 1264,

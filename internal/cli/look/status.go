@@ -82,13 +82,13 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		lines = append(lines, line("orders", "%s", orderCounts(*st.Orders, now)))
 	}
 	if in := st.Inbox; in.Questions+in.Mail > 0 {
-		lines = append(lines, line("inbox", "%s, %s: coppice inbox", terminal.Plural(in.Questions, "question"),
-			terminal.Plural(in.Mail, "message")))
+		lines = append(lines, line("inbox", "%s, %s: coppice inbox", plaintext.Plural(in.Questions, "question"),
+			plaintext.Plural(in.Mail, "message")))
 	}
 	lines = append(lines, gateLines(st.Gates, now, p)...)
 	if n := st.Inbox.Parked; n > 0 {
 		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked",
-			terminal.Plural(n, "task"))
+			plaintext.Plural(n, "task"))
 		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
 	}
 	return lines
@@ -101,11 +101,11 @@ const maxGates = 5
 func gateLines(gates []task.Gate, now time.Time, p terminal.Paint) (lines []string) {
 	for _, g := range gates[:min(len(gates), maxGates)] {
 		lines = append(lines, labelled("blocked", plaintext.Line(fmt.Sprintf("%s until the %s: %.80s; %s",
-			terminal.Plural(g.Tasks, "task"), g.Condition.Kind, g.Condition.What, show.GateText(g, now))), p))
+			plaintext.Plural(g.Tasks, "task"), g.Condition.Kind, g.Condition.What, show.GateText(g, now))), p))
 	}
 	if more := len(gates) - maxGates; more > 0 {
 		lines = append(lines, labelled("blocked", fmt.Sprintf("and %s more: coppice task ls --status blocked",
-			terminal.Plural(more, "condition")), p))
+			plaintext.Plural(more, "condition")), p))
 	}
 	return lines
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
@@ -94,7 +93,7 @@ after 5 s. Its gates may fire it again: see coppice order disable.`,
 				return err
 			}
 			return s.PrintLine(map[string]any{"order": args[0], "stopped": done.Stopped},
-				terminal.Plural(done.Stopped, "run")+" asked to stop")
+				plaintext.Plural(done.Stopped, "run")+" asked to stop")
 		},
 	}
 	s.JSONFlag(cmd, "an object with the number of runs")

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
@@ -74,7 +73,7 @@ coppice down. The log begins a new epoch.`,
 			if err != nil {
 				return coded(err)
 			}
-			fmt.Fprintf(s.Out, "%s restored, of revision %d\n", terminal.Plural(r.Records, "record"), r.Rev)
+			fmt.Fprintf(s.Out, "%s restored, of revision %d\n", plaintext.Plural(r.Records, "record"), r.Rev)
 			if r.Aside != "" {
 				fmt.Fprintf(s.Out, "the state that was here is kept in %s\n", plaintext.Line(r.Aside))
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -151,9 +150,9 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
 		return false, err
 	}
-	what := terminal.Plural(len(stopped.Agents), "agent")
+	what := plaintext.Plural(len(stopped.Agents), "agent")
 	if stopped.Orders > 0 {
-		what += " and " + terminal.Plural(stopped.Orders, "run") + " of orders"
+		what += " and " + plaintext.Plural(stopped.Orders, "run") + " of orders"
 	}
 	_, err = fmt.Fprintf(s.Out, "%s without a daemon, all stopped\n", what)
 	return true, err

@@ -185,7 +185,7 @@ func (r garbageReport) lines(p terminal.Paint, width int) []string {
 		rows[i] = []string{string(item.Kind), size, plaintext.Line(name), plaintext.Line(reason)}
 	}
 	lines := terminal.Table([]string{"KIND", "SIZE", "NAME", "REASON"}, rows, width, terminal.BoldHeader(p))
-	total := fmt.Sprintf("%s, %s", terminal.Plural(len(r.Items), "item"), humanize.IBytes(uint64(r.Bytes)))
+	total := fmt.Sprintf("%s, %s", plaintext.Plural(len(r.Items), "item"), humanize.IBytes(uint64(r.Bytes)))
 	if r.DryRun {
 		return append(lines, "", total+" to delete")
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/timespan"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -82,13 +82,13 @@ func (s *summary) lines() []string {
 		var parts []string
 		for _, path := range slices.Sorted(maps.Keys(s.groups)) {
 			parts = append(parts, fmt.Sprintf("%s %dx (with %s)", path, s.groups[path],
-				terminal.Plural(s.peers[path], "sibling")))
+				plaintext.Plural(s.peers[path], "sibling")))
 		}
 		out = append(out, "group restarts: "+strings.Join(parts, ", "))
 	}
 	if s.delays > 0 {
 		out = append(out, fmt.Sprintf("backoff:        %s delayed, the longest by %s (%s)",
-			terminal.Plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
+			plaintext.Plural(s.delays, "restart"), timespan.Short(s.longest), s.whose))
 	}
 	if len(s.limits) > 0 {
 		out = append(out, "limits reached: "+strings.Join(s.limits, "; "))

@@ -213,7 +213,7 @@ func summaryOf(c *daemon.Controller, st status.Status) string {
 		idle = fmt.Sprintf(", %d waiting for a trigger", n)
 	}
 	line := fmt.Sprintf("%s is up: %d of %s running%s, process %d",
-		st.Project, st.Summary["running"], terminal.Plural(total, "agent"), idle, st.Controller.PID)
+		st.Project, st.Summary["running"], plaintext.Plural(total, "agent"), idle, st.Controller.PID)
 	if paths := stoppedByHand(c); len(paths) > 0 {
 		line += "; stopped by hand: " + strings.Join(paths, ", ")
 	}

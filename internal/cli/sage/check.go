@@ -113,12 +113,12 @@ func reportCheck(s *command.Streams, program *load.Program, info *check.Info, di
 		return fmt.Errorf("writing to the error output: %w", err)
 	}
 	name := plaintext.Line(program.Name(program.Entry))
-	counts := []string{terminal.Plural(len(info.Modules), "file")}
+	counts := []string{plaintext.Plural(len(info.Modules), "file")}
 	if warnings > 0 {
-		counts = append(counts, terminal.Plural(warnings, "warning"))
+		counts = append(counts, plaintext.Plural(warnings, "warning"))
 	}
 	if errs > 0 {
-		counts = append([]string{terminal.Plural(errs, "error")}, counts...)
+		counts = append([]string{plaintext.Plural(errs, "error")}, counts...)
 		if !s.JSON {
 			return fmt.Errorf("%s is not valid: %s", name, strings.Join(counts, ", "))
 		}

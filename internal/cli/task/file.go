@@ -73,7 +73,7 @@ early. Import the file again to complete it.`,
 				return command.Usagef("nothing was imported:\n%s", terminal.PlainText(err.Error()))
 			}
 			if check {
-				return s.PrintLines(fmt.Sprintf("%s, all valid", terminal.Plural(len(plan.Order), "task")))
+				return s.PrintLines(fmt.Sprintf("%s, all valid", plaintext.Plural(len(plan.Order), "task")))
 			}
 			var sum task.ImportReport
 			err = w.ask(func(ctx context.Context, c *api.Client) error {
@@ -102,8 +102,8 @@ early. Import the file again to complete it.`,
 				return s.PrintJSON(map[string]int{"created": sum.Created, "updated": sum.Updated,
 					"unchanged": sum.Unchanged, "skipped": skipped})
 			}
-			line := fmt.Sprintf("%s added, %d changed, %d unchanged", terminal.Plural(sum.Created, "task"), sum.Updated,
-				sum.Unchanged)
+			line := fmt.Sprintf("%s added, %d changed, %d unchanged", plaintext.Plural(sum.Created, "task"),
+				sum.Updated, sum.Unchanged)
 			if skipped > 0 {
 				line += fmt.Sprintf(", %d skipped", skipped)
 			}

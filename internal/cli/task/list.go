@@ -191,7 +191,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 		fact("claimed", fmt.Sprintf("%d times", t.Claims))
 	}
 	if t.FailedClaims > 0 {
-		fact("failed", terminal.Plural(t.FailedClaims, "claim"))
+		fact("failed", plaintext.Plural(t.FailedClaims, "claim"))
 	}
 	if t.MaxClaims > 0 {
 		fact("max claims", fmt.Sprint(t.MaxClaims))

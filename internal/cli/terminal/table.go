@@ -70,14 +70,6 @@ func PlainLines(text string) []string {
 // PlainText returns a text of several lines without control sequences.
 func PlainText(text string) string { return strings.Join(PlainLines(text), "\n") }
 
-// Plural returns a number of things, such as "2 agents".
-func Plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // Shorten cuts text in its middle. Both ends stay readable, because names differ there.
 func Shorten(text string, width int) string {
 	all := ansi.StringWidth(text)

@@ -139,7 +139,7 @@ func agentsBelow(nodes []status.Node, path string) (count int) {
 func confirmation(action control.Action, nodes []status.Node, path string, width int) string {
 	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
 	count := agentsBelow(nodes, path)
-	all := terminal.Plural(count, "agent")
+	all := plaintext.Plural(count, "agent")
 	before, after := string(action)+" ", "? y/N"
 	switch {
 	case i == 0:

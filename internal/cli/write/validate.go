@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project/load"
 )
 
@@ -108,13 +108,13 @@ func validate(path string) (validation, error) {
 
 // summary counts the contents of the file in words.
 func (v validation) summary() string {
-	text := terminal.Plural(v.Agents, "agent")
+	text := plaintext.Plural(v.Agents, "agent")
 	if v.Pools > 0 {
-		text += fmt.Sprintf(" (%s)", terminal.Plural(v.Pools, "pool"))
+		text += fmt.Sprintf(" (%s)", plaintext.Plural(v.Pools, "pool"))
 	}
-	text += ", " + terminal.Plural(v.Supervisors, "supervisor")
+	text += ", " + plaintext.Plural(v.Supervisors, "supervisor")
 	if v.Orders > 0 {
-		text += ", " + terminal.Plural(v.Orders, "order")
+		text += ", " + plaintext.Plural(v.Orders, "order")
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/release"
 	"github.com/coppice-dev/coppice/internal/worktree"
 )
@@ -97,8 +98,8 @@ func (a *run) askReview(ctx context.Context, r *released) error {
 	notes := a.looks(r.Warnings)
 	waits := outcome.Obstacle{Kind: outcome.OtherObstacle, Description: "a person has to review the change"}
 	return a.keep(ctx, r, waits, func(branch string) string {
-		text := fmt.Sprintf("Review the change on the branch %s: %d files, %d lines added, %d deleted.", branch,
-			r.Totals.Files, r.Totals.Added, r.Totals.Deleted)
+		text := fmt.Sprintf("Review the change on the branch %s: %s, %s added, %d deleted.", branch,
+			plaintext.Plural(r.Totals.Files, "file"), plaintext.Plural(r.Totals.Added, "line"), r.Totals.Deleted)
 		if len(notes) > 0 {
 			text += " Look at: " + attempt.List(notes) + "."
 		}
