@@ -144,10 +144,11 @@ func TestPipelineBypass(t *testing.T) {
 // Each worktree is set up before the stages, those of the checks, too. A set-up that fails ends the attempt.
 func TestPipelineSetUp(t *testing.T) {
 	t.Parallel()
-	p := newPipeline(t, 1, `set_up = "./setup.sh"`)
+	p := newPipeline(t, 1, `set_up = "./setup.sh"`, "ports = 2")
 	p.script("setup.sh", "#!/bin/sh\n"+
-		"[ -e \"$DESK/works\" ] || { echo 'no network'; : >\"$DESK/works\"; exit 3; }\necho \"$PWD\" >deps\n")
-	p.script("check.sh", "#!/bin/sh\n[ \"$(cat deps)\" = \"$PWD\" ] || exit 1\nif grep bad *.txt; then exit 1; fi\n")
+		"[ -e \"$DESK/works\" ] || { echo 'no network'; : >\"$DESK/works\"; exit 3; }\necho \"$PWD $COPPICE_PORTS\" >deps\n")
+	p.script("check.sh", "#!/bin/sh\n[ \"$(cat deps)\" = \"$PWD $COPPICE_PORTS\" ] || exit 1\n"+
+		"case $COPPICE_PORTS in \"$COPPICE_PORT \"2????) ;; *) exit 1 ;; esac\nif grep bad *.txt; then exit 1; fi\n")
 	write(t, filepath.Join(p.dir, ".gitignore"), ".coppice/\ndeps\n")
 	p.git(p.dir, "commit", "-qam", "ignore")
 	p.up()

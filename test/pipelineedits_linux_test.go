@@ -36,7 +36,10 @@ echo '{"summary":"edited '"$last"'"}'
 // they fit. No edit is applied in part, or where it is not certain.
 func TestPipelineAppliesEdits(t *testing.T) {
 	t.Parallel()
-	p := newPipeline(t, 1, `implement = { command = "./edits.sh", apply_edits = true }`, "security = false")
+	p := newPipeline(t, 1, `implement = { command = "./edits.sh", apply_edits = true }`, "security = false",
+		`set_up = "touch deps"`) // may write to the worktree
+	write(t, filepath.Join(p.dir, ".gitignore"), ".coppice/\ndeps\n")
+	write(t, filepath.Join(p.dir, "check.sh"), "#!/bin/sh\n[ -e deps ] && [ -z \"$COPPICE_PORT\" ]\n")
 	write(t, filepath.Join(p.dir, "edits.sh"), editsModel)
 	if err := os.Chmod(filepath.Join(p.dir, "edits.sh"), 0o755); err != nil {
 		t.Fatal(err)

@@ -91,6 +91,11 @@ security = false
 			{Name: "set_up", Type: "string or array of strings", Doc: "a command, written as `command` is, that runs " +
 				"in each new worktree, such as `npm ci`", Also: []string{"setup", "prepare", "install"},
 				Read: setting.CommandKey(func(p *pipelineForm) *[]string { return &p.SetUp })},
+			{Name: "ports", Type: "integer", Default: "`0`", Doc: fmt.Sprintf("how many free TCP ports each worktree "+
+				"gets, from %d to %d, so that tests of several workers do not meet; at most %d. Commands find the "+
+				"first in `COPPICE_PORT`, and all in `COPPICE_PORTS`, separated by blanks", pipeline.FirstPort,
+				pipeline.LastPort, pipeline.MaxPorts), Also: []string{"port"},
+				Read: toml.Int(0, pipeline.MaxPorts, func(p *pipelineForm) *int { return &p.Ports })},
 			{Name: "fix_attempts", Type: "integer", Default: fmt.Sprint(pipeline.DefaultFixAttempts),
 				Doc:  "how often the model may repair its change in an attempt after the tests have failed",
 				Also: []string{"max_fix_attempts", "fixes"},

@@ -28,6 +28,7 @@ branch = "main"
 tasks = "coder"
 protected = [".github"]
 set_up = ["npm", "ci"]
+ports = 2
 plan = { command = "codex exec", tokens = "100k", skip_if = { labels = ["trivial"] } }
 implement = { apply_edits = true }
 test = { command = "make test", timeout = "10m", retries = 0 }
@@ -55,7 +56,7 @@ priorities = [0, 1]
 	want := &pipeline.Settings{
 		Repository: "/home/shop/src", Branch: "main", Tasks: "coder", Mode: "maintenance",
 		Modes:     []pipeline.Rule{{Mode: "evolution", Priorities: []int{0, 1}}},
-		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, FixAttempts: pipeline.DefaultFixAttempts,
+		Protected: []string{".github"}, SetUp: []string{"npm", "ci"}, Ports: 2, FixAttempts: pipeline.DefaultFixAttempts,
 		Writable: []string{"/home/shop/cache"},
 		Stages:   []pipeline.Stage{plan, implement, test, none, none, none},
 	}
@@ -111,6 +112,7 @@ func TestPipelineErrors(t *testing.T) {
 	const base = "[[agent]]\nname = \"a\"\ncommand = \"x\"\n"
 	for text, want := range map[string]string{
 		"[agent.pipeline]\n":                                                                   "[agent.pipeline] without test, expected one (string,",
+		"[agent.pipeline]\ntest = \"t\"\nports = 101\n":                                        "ports is 101",
 		"[agent.pipeline]\ntest = true\n":                                                      "test is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nimplement = false\n":                                  "implement is a boolean",
 		"[agent.pipeline]\ntest = \"t\"\nprotected = [\"!x\"]\n":                               "protected: ",

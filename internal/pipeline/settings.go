@@ -28,6 +28,7 @@ type Settings struct {
 	Validation []string `json:"validation,omitempty" doc:"Patterns of what decides about checks, in addition to the known ones."`
 
 	SetUp       []string `json:"set_up,omitempty" doc:"A command that runs in each new worktree."`
+	Ports       int      `json:"ports,omitempty" minimum:"0" doc:"The number of TCP ports that each worktree has for itself."`
 	FixAttempts int      `json:"fix_attempts" minimum:"0" doc:"How often the model may repair a change whose tests fail."`
 	Writable    []string `json:"writable,omitzero" doc:"Where stages may write in addition to their worktree. Without it they are not limited where the kernel cannot enforce that; an empty list limits them there, too."`
 	ReadOnly    []string `json:"read_only,omitempty" doc:"Exceptions from that."`
@@ -118,4 +119,11 @@ const (
 	DefaultRetries     = 1
 	DefaultTimeout     = 30 * time.Minute
 	DefaultRemote      = "origin"
+)
+
+// The ports that worktrees get, both included. Linux gives them to no program that asks for any.
+const (
+	FirstPort = 20_000
+	LastPort  = 29_999
+	MaxPorts  = 100 // of a worktree
 )

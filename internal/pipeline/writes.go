@@ -3,9 +3,7 @@ package pipeline
 import "github.com/coppice-dev/coppice/internal/agentcli"
 
 // WritesTree reports whether the command of a stage may write to its worktree.
-func (s Settings) WritesTree(n Name) bool {
-	return n != Plan && n != Security && !s.Of(n).ApplyEdits
-}
+func (s Stage) WritesTree(n Name) bool { return n != Plan && n != Security && !s.ApplyEdits }
 
 // Homes returns where a command line keeps its settings and sessions, relative to the home directory. The stages that
 // call it may write there.

@@ -51,6 +51,10 @@ func detailLines(d workers.Detail, now time.Time, p terminal.Paint, width int) [
 	field("tests", strings.Join(set.Tests, ", "))
 	field("validation", strings.Join(set.Validation, ", "))
 	field("set_up", strings.Join(set.SetUp, " "))
+	if set.Ports > 0 {
+		field("ports", fmt.Sprintf("%d of each worktree, from %d to %d", set.Ports, pipeline.FirstPort,
+			pipeline.LastPort))
+	}
 	field("fix_attempts", fmt.Sprint(set.FixAttempts))
 	field("writes", writesText(d))
 	lines = append(append(lines, ""), stageLines(d, width, p)...)

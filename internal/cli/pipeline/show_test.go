@@ -54,12 +54,13 @@ func TestDetailLines(t *testing.T) {
 		}
 	}
 	d.Workers, d.Unconfined = nil, ""
+	d.Settings.Ports = 2
 	d.Settings.PullRequest = &pipeline.PullRequest{Remote: "up\x1b[2J"}
 	d.Pipeline.Tasks.Pool = task.Pool{Name: "coder", State: task.PoolPaused, By: "ann", Since: now}
 	got = strings.Join(detailLines(d, now, terminal.Paint{}, 0), "\n")
 	for _, want := range []string{
 		"paused by ann since 15:04:05; coppice pipeline resume fixer", "not /x/y; enforced by the kernel", "no workers",
-		"pool         coder", "(a pull request in up",
+		"pool         coder", "ports        2 of each worktree, from 20000 to 29999", "(a pull request in up",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

@@ -37,6 +37,7 @@ type run struct {
 	base       string              // where the attempt begins
 	kept       string              // the branch of a change that a person has approved
 	tree       *worktree.Worktree
+	ports      []int // of the worktree in which commands run
 
 	stage    pipeline.Name     // that goes on
 	progress progress.Progress // what was shown last
@@ -121,7 +122,11 @@ func (a *run) make(ctx context.Context) (*released, error) {
 // open opens the repository.
 func (a *run) open(ctx context.Context) (err error) {
 	setUp := runner{a}
-	a.trees, err = worktree.Open(ctx, a.settings.Repository, worktree.Options{SetUp: a.settings.SetUp, Runner: setUp})
+	o := worktree.Options{SetUp: a.settings.SetUp, Runner: setUp}
+	if a.settings.Ports > 0 {
+		o.Ports = worktree.PortRange{First: pipeline.FirstPort, Last: pipeline.LastPort, Each: a.settings.Ports}
+	}
+	a.trees, err = worktree.Open(ctx, a.settings.Repository, o)
 	if err == nil {
 		a.repo, err = release.Open(ctx, a.settings.Repository)
 	}
@@ -213,13 +218,24 @@ func (a *run) inTree(ctx context.Context, do func(context.Context) (*released, e
 			a.remove(ctx, at)
 		}
 	}()
-	done, err = do(ctx)
+	err = a.withPorts(a.tree.Ports, func() (err error) {
+		done, err = do(ctx)
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		if broken := a.trees.Check(ctx, at); errors.Is(broken, worktree.ErrCorrupt) {
 			return nil, broken
 		}
 	}
 	return done, err
+}
+
+// withPorts calls do, in which commands run in a worktree with these ports.
+func (a *run) withPorts(ports []int, do func() error) error {
+	before := a.ports
+	a.ports = ports
+	defer func() { a.ports = before }()
+	return do()
 }
 
 // removeEarlier removes the worktrees that earlier attempts at the task have left, as their worker was killed.
@@ -272,7 +288,11 @@ var errSetUp = errors.New("the set-up command has failed")
 // Run implements worktree.Runner.
 func (r runner) Run(ctx context.Context, t worktree.Worktree, argv []string) error {
 	stage := pipeline.Stage{Command: argv, Timeout: pipeline.DefaultTimeout}
-	got, err := r.a.execute(ctx, pipeline.Implement, stage, t.Path, "")
+	var got result
+	err := r.a.withPorts(t.Ports, func() (err error) {
+		got, err = r.a.execute(ctx, pipeline.Implement, stage, t.Path, "")
+		return err
+	})
 	if err != nil {
 		return err
 	}

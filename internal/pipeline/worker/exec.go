@@ -204,6 +204,10 @@ func (a *run) environ(n pipeline.Name) []string {
 	if a.tree != nil {
 		set["COPPICE_BASE"] = a.tree.Commit
 	}
+	if len(a.ports) > 0 {
+		set["COPPICE_PORT"] = fmt.Sprint(a.ports[0])
+		set["COPPICE_PORTS"] = strings.Trim(fmt.Sprint(a.ports), "[]")
+	}
 	env := slices.DeleteFunc(slices.Clone(a.env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		_, ours := set[name]
@@ -227,7 +231,7 @@ func (a *run) paths(n pipeline.Name, s pipeline.Stage, dir string) *landlock.Pat
 	}
 	home, _ := os.UserHomeDir()
 	writable := []string{a.temporary(), a.cache()}
-	if a.settings.WritesTree(n) {
+	if s.WritesTree(n) {
 		writable = append(writable, dir)
 	}
 	for _, name := range pipeline.Homes(s.CommandLine()) {

@@ -269,7 +269,7 @@ func (a *run) elsewhere(ctx context.Context, name, commit string, do func(dir st
 			a.remove(ctx, at)
 		}
 	}()
-	return do(t.Path)
+	return a.withPorts(t.Ports, func() error { return do(t.Path) })
 }
 
 // completed returns the outcome of an attempt that has completed its task.

@@ -93,7 +93,7 @@ func (w *Workers) get(ctx context.Context, name string) (d Detail, err error) {
 	}
 	d.Settings, d.Unconfined = *a.Pipeline, unconfined(*a.Pipeline, landlock.Supported())
 	for _, n := range pipeline.Names() {
-		stage := Stage{Name: n.String(), Worktree: a.Pipeline.WritesTree(n)}
+		stage := Stage{Name: n.String(), Worktree: a.Pipeline.Of(n).WritesTree(n)}
 		if cli := a.Pipeline.Of(n).CommandLine(); cli != agentcli.Plain {
 			stage.CLI, stage.Homes = cli, pipeline.Homes(cli)
 		}
