@@ -455,7 +455,10 @@ func TestPipelineModel(t *testing.T) {
 	p.up()
 	id := p.add("edit a", "--pool", "fixer")
 	p.await(id, "done", isClosed)
-	eventually(t, "its calls", func() bool { return p.detail(id).Attempts[0].Used != nil })
+	eventually(t, "its calls", func() bool { // each is counted by itself
+		u := p.detail(id).Attempts[0].Used
+		return u != nil && u.Calls == 3
+	})
 	if u := p.detail(id).Attempts[0].Used; u.Calls != 3 || u.Tokens == nil || *u.Tokens != 21 {
 		t.Errorf("%+v", u)
 	}
