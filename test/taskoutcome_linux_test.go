@@ -176,6 +176,7 @@ func TestPausedPool(t *testing.T) {
 		for args, want := range map[string]string{
 			"status": "tasks of pool a", "task ls": "paused", "task show " + ids[3]: "coppice task resume a",
 			"explain a": "the tasks of its pool a are paused: 3 tasks have failed within 5m0s",
+			"ps":        "its tasks are paused",
 		} {
 			if out := f.do(strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s does not say %q:\n%s", args, want, out)
@@ -198,6 +199,9 @@ func TestPausedPool(t *testing.T) {
 	eventually(t, "another question", func() bool { all := f.questions(); return len(all) == 1 && all[0].ID != q.ID })
 	f.do("task", "resume", "a")
 	eventually(t, "the end of the pause", func() bool { return f.task(ids[3]).Ready })
+	if out := f.do("ps"); !strings.Contains(out, "one of its tasks is tried") {
+		t.Errorf("%s", out)
+	}
 	f.wantAgentCode(0, "a", 1, "task", "claim", ids[3])
 	if got := f.task(ids[0]); got.Ready {
 		t.Errorf("two tasks decide: %+v", got)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/coppice-dev/coppice/internal/mail"
@@ -37,10 +36,9 @@ func (s modelSource) options() status.Options {
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,
 		Budgets:   s.c.budgets.Budgets,
 		Gates:     func() []task.Gate { return s.c.work.Gates() },
-		TaskPools: func(ctx context.Context) []task.Pool { return s.c.work.PausedPools(ctx) },
-		TasksOf:   func(ctx context.Context, path string) string { return s.c.work.WhyNoTasks(ctx, path) },
-		Account:   s.c.quotas.Explain,
-		Pipeline:  s.c.workers.Explain,
+		TaskPools: s.c.work.PausedPools, TasksOf: s.c.work.WhyNoTasks,
+		Account:  s.c.quotas.Explain,
+		Pipeline: s.c.workers.Explain,
 		Inbox: func() status.Inbox {
 			return status.Inbox{Questions: len(s.c.questions.List("", false)), Mail: s.c.mail.Unread(mail.People),
 				Parked: s.c.work.Parked()}

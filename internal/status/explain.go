@@ -48,7 +48,7 @@ func (l live) explain(ctx context.Context, x *Explanation) error {
 		if account := l.opts.Account(n.Path); account != "" {
 			x.Evidence = append(x.Evidence, account)
 		}
-		if tasks := l.opts.TasksOf(ctx, n.Path); tasks != "" {
+		if tasks := l.opts.TasksOf(n.Path); tasks != "" {
 			x.Evidence = append(x.Evidence, tasks)
 		}
 		l.explainIdle(ctx, x, f)

@@ -74,8 +74,8 @@ type Options struct {
 	Gates    func() []task.Gate // what blocked tasks wait for
 	// TaskPools returns the pools whose tasks are paused, and TasksOf why an agent gets no tasks, in a
 	// line; empty if it can.
-	TaskPools func(context.Context) []task.Pool
-	TasksOf   func(ctx context.Context, path string) string
+	TaskPools func() []task.Pool
+	TasksOf   func(path string) string
 }
 
 // Model answers what a fleet does. Its methods may be called at any time.
@@ -113,7 +113,34 @@ func (m *Model) Nodes(_ context.Context, path string) ([]Node, error) {
 	}
 	nodes, err := m.source.nodes(path)
 	deriveStates(nodes)
+	m.notePaused(nodes)
 	return nodes, err
+}
+
+// notePaused says of pools, and of agents in no pool, that their tasks are paused.
+func (m *Model) notePaused(nodes []Node) {
+	paused := m.opts.TaskPools()
+	if len(paused) == 0 {
+		return
+	}
+	f := m.opts.Fleet()
+	for i := range nodes {
+		n := &nodes[i]
+		a := f.Agents[n.Path]
+		if pool := f.Nodes[n.Path]; pool != nil {
+			a = pool.Template
+		}
+		if a == nil || a.Instance.Pool != "" {
+			continue
+		}
+		pools := a.TaskPools(n.Path)
+		if at := slices.IndexFunc(paused, func(p task.Pool) bool { return slices.Contains(pools, p.Name) }); at >= 0 {
+			n.Tasks = "its tasks are paused"
+			if paused[at].State == task.PoolProbes {
+				n.Tasks = "one of its tasks is tried"
+			}
+		}
+	}
 }
 
 // Explain says why a node is as it is.
@@ -170,7 +197,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 			s.NeedsInput++
 		}
 	}
-	waitsFor := waits{m.opts.Quotas(), m.opts.Budgets(), m.opts.TaskPools(ctx)}
+	waitsFor := waits{m.opts.Quotas(), m.opts.Budgets(), m.opts.TaskPools()}
 	s.Attention = attention(nodes, s.Config, waitsFor, m.source.serving(), m.lastLine)
 	return s, nil
 }

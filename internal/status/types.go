@@ -24,6 +24,7 @@ type Node struct {
 	Terminal        bool          `json:"terminal,omitempty" doc:"Of an agent: whether it has a terminal, which /v1/attach connects with."`
 	State           string        `json:"state" doc:"What it does at the moment: stopped, starting, running, stopping, restarting, waiting, quarantined, given_up, paused, suspended; of a supervisor also degraded: something in it needs a person. Readers must expect others."`
 	Reason          string        `json:"reason" doc:"The rule behind its state; empty where it simply runs."`
+	Tasks           string        `json:"tasks,omitempty" doc:"What keeps an agent that runs, or a pool, from claiming tasks: its tasks are paused, or one of them is tried first; empty where nothing does."`
 	WaitsFor        string        `json:"waits_for,omitempty" doc:"The node that has to be ready, or gone, before it starts."`
 	PID             int           `json:"pid,omitempty" doc:"Process id of an agent that runs."`
 	Host            string        `json:"node" doc:"Name of the machine on which it runs or ran last."`

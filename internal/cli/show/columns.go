@@ -77,9 +77,9 @@ func ReasonColumn() Column {
 			return questionText(n)
 		}
 		if n.Kind == "agent" && State(n) == StateRunning {
-			return "" // its reason is only why it was started
+			return n.Tasks // its reason is only why it was started
 		}
-		return reasonText(n)
+		return cmp.Or(reasonText(n), n.Tasks)
 	})
 }
 

@@ -32,6 +32,14 @@ func (q *Queue) Parked() int {
 	return q.state.Parked()
 }
 
+// PausedPools returns the pools whose tasks are not claimed, or one at a time. Like Parked it waits for nothing, so
+// that a view for people also works while the store does not.
+func (q *Queue) PausedPools() []task.Pool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.DeleteFunc(q.state.Pools(), func(p task.Pool) bool { return p.State == task.PoolOpen })
+}
+
 // Hook returns the work there is for an incarnation.
 func (q *Queue) Hook(ctx context.Context, actor task.Actor, pools []string) (task.Hook, error) {
 	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(actor, pools), nil })

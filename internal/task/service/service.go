@@ -107,19 +107,13 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 // Close closes the queue. Steps that are not durable fail.
 func (s *Service) Close() { s.queue.Close() }
 
-// PausedPools returns the pools whose tasks are paused. It is a view for people: after an error it is empty.
-func (s *Service) PausedPools(ctx context.Context) []task.Pool {
-	all, err := s.queue.Pools(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		s.o.Logger.Warn("cannot tell which pools are paused", "error", err)
-	}
-	return slices.DeleteFunc(all, func(p task.Pool) bool { return p.State == task.PoolOpen })
-}
+// PausedPools returns the pools whose tasks are paused.
+func (s *Service) PausedPools() []task.Pool { return s.queue.PausedPools() }
 
 // WhyNoTasks returns why an agent can claim no task of one of its pools, in a line; empty if that is not so.
-func (s *Service) WhyNoTasks(ctx context.Context, path string) string {
+func (s *Service) WhyNoTasks(path string) string {
 	pools := s.o.Tree.Pools(path)
-	for _, p := range s.PausedPools(ctx) {
+	for _, p := range s.PausedPools() {
 		if slices.Contains(pools, p.Name) {
 			return fmt.Sprintf("the tasks of its pool %s are paused: %s: coppice task resume %[1]s", p.Name, p.Reason)
 		}
