@@ -187,3 +187,45 @@ func TestNightOfClaudeQuota(t *testing.T) {
 	n.do("quota", "resume", "main")
 	n.wantHello(again, "coder/coder-1")
 }
+
+// The real gemini plans, edits and reviews, within the limits of stages. Its commands reach nothing outside.
+func TestPipelineOfGemini(t *testing.T) {
+	t.Parallel()
+	set := clitest.Installed(t, filepath.Join(root, ".cache", "clis"))
+	n := cliNight{night: newNight(newFleet(t)), model: fakemodel.New(), outside: t.TempDir()}
+	listener, err := n.model.Listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(listener.Close)
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".gemini"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(home, ".gemini", "settings.json"),
+		`{"security": {"auth": {"selectedType": "gemini-api-key"}}}`)
+	bin := t.TempDir()
+	exectest.Write(t, filepath.Join(bin, "gemini"), fmt.Sprintf(`#!/bin/sh
+export GOOGLE_GEMINI_BASE_URL=%s GEMINI_API_KEY=none GEMINI_CLI_TRUST_WORKSPACE=true
+exec %s "$@"
+`, listener.URL("@", "gemini"), set.Program(clitest.Gemini)))
+	n.env = append(n.env, "HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null")
+	n.sh("git init -q --bare " + n.outside)
+	write(t, filepath.Join(n.dir, "coppice.toml"), `[[agent]]
+name = "coder"
+command = "gemini --output-format stream-json --yolo -m gemini-2.5-pro"
+read_write_paths = []
+
+[agent.pipeline]
+test = "make test"
+`)
+	n.sh("git add -A; git commit -qm coppice")
+	n.answers("gemini", helloPlan, `loop=touch OUTSIDE/file`, `loop=echo x >REPOSITORY/.git/hooks/post-commit`,
+		`loop=git commit --allow-empty -qm x`, `loop=printf 'hello\n' >hello.txt`, helloDone, helloReview)
+	n.up()
+	d := n.wantHello(n.add("Say hello", "--pool", "coder"), "coder")
+	eventually(t, "its calls", func() bool {
+		u := n.detail(d.Task.ID).Attempts[0].Used
+		return u != nil && u.Calls == 3 && u.Tokens != nil
+	})
+}
