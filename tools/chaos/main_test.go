@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 
 // The short forms of make chaos.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	coppice := build(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -36,6 +37,7 @@ func TestChaos(t *testing.T) {
 }
 
 func TestBeliefChaos(t *testing.T) {
+	t.Parallel()
 	coppice := build(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -45,6 +47,7 @@ func TestBeliefChaos(t *testing.T) {
 }
 
 func TestOrderChaos(t *testing.T) {
+	t.Parallel()
 	coppice := build(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -55,6 +58,7 @@ func TestOrderChaos(t *testing.T) {
 
 // A backlog goes through a pipeline, once as it is and once while processes are killed. 22 tasks keep it short.
 func TestPipelineChaos(t *testing.T) {
+	t.Parallel()
 	coppice := build(t)
 	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
 	for name, rounds := range map[string]int{"undisturbed": 0, "killed": 10} {
