@@ -227,6 +227,15 @@ func TestPipelineAsks(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 
+	// What a person sets on the task counts for more than the rules of the file.
+	set := p.add("edit f", "--pool", "fixer", "--mode", "evolution")
+	p.await(set, "asked", isAsked)
+	p.do("task", "reject", set)
+	set = p.add("edit g", "--pool", "fixer", "--label", "feature", "--mode", "maintenance")
+	if d := p.await(set, "done", isClosed); p.merged(set) != 1 || len(d.Attempts) != 1 {
+		t.Errorf("%+v", d)
+	}
+
 	for title, kind := range map[string]outcome.Kind{
 		"protect b": outcome.Escalated, "sneak c": outcome.Escalated, "open d": outcome.Escalated, "wait e": outcome.Blocked,
 	} {

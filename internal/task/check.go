@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
 )
@@ -26,7 +27,7 @@ func (t *Task) Check() error {
 		{"title", t.Title, MaxTitle}, {"type", t.Type, MaxName}, {"pool", t.Pool, MaxName},
 		{"assignee", t.Assignee, MaxName}, {"origin", t.Origin, MaxName}, {"reason", t.Reason, MaxReason},
 		{"creator", t.CreatedBy, MaxName}, {"criterion", t.DoneWhen, MaxDoneWhen},
-		{"check of a fix", t.Fixes, MaxFixes},
+		{fixCheck, t.Fixes, MaxFixes},
 	} {
 		lines := text.name == "reason" || text.name == "criterion"
 		if err := CheckText(text.name, text.text, text.most, lines); err != nil {
@@ -36,6 +37,11 @@ func (t *Task) Check() error {
 	if t.Fixes != "" {
 		if _, err := Words(t.Fixes); err != nil {
 			return fmt.Errorf("%w: the check of a fix has %w", ErrInvalid, err)
+		}
+	}
+	if t.Mode != "" {
+		if err := checkOneOf("mode", t.Mode, pipeline.Modes()...); err != nil {
+			return err
 		}
 	}
 	if err := checkOneOf("status", t.Status, Statuses()...); err != nil {

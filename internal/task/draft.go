@@ -14,6 +14,7 @@ type Draft struct {
 	Text      string   `json:"text,omitempty" doc:"At most 256 KiB."`
 	DoneWhen  string   `json:"done_when,omitempty" doc:"The criterion by which it is done, at most 4 KiB. Agents complete it only with evidence."`
 	Fixes     string   `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it, without a shell, at most 4 KiB. Only people name one."`
+	Mode      string   `json:"mode,omitempty" enum:"maintenance,evolution" doc:"The mode in which pipelines work at it. Default: they choose by their rules. Only people set it."`
 	Type      string   `json:"type,omitempty" doc:"Default: task."`
 	Priority  *int     `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"Default: 2."`
 	Status    Status   `json:"status,omitempty" enum:"open,blocked,deferred" doc:"Default: open."`
@@ -43,6 +44,7 @@ type Edit struct {
 	Text          *string    `json:"text,omitempty" doc:"At most 256 KiB."`
 	DoneWhen      *string    `json:"done_when,omitempty" doc:"The criterion by which it is done; empty for none."`
 	Fixes         *string    `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it; empty for none. Only people change it."`
+	Mode          *string    `json:"mode,omitempty" doc:"The mode in which pipelines work at it: maintenance, evolution, or empty. Only people change it."`
 	Type          *string    `json:"type,omitempty" doc:"One line."`
 	Status        *Status    `json:"status,omitempty" enum:"open,blocked,deferred" doc:"The claimant loses the task."`
 	Priority      *int       `json:"priority,omitempty" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
@@ -71,7 +73,7 @@ func editedFields(e Edit) string {
 	var all []string
 	for name, there := range map[string]bool{
 		"title": e.Title != nil, "text": e.Text != nil, "type": e.Type != nil, "status": e.Status != nil,
-		"priority": e.Priority != nil, "done when": e.DoneWhen != nil, "fixes": e.Fixes != nil,
+		"priority": e.Priority != nil, "done when": e.DoneWhen != nil, "fixes": e.Fixes != nil, "mode": e.Mode != nil,
 		"pool": e.Pool != nil, "assignee": e.Assignee != nil, "parent": e.Parent != nil,
 		"not before": e.NotBefore != nil, "max claims": e.MaxClaims != nil,
 		"if dependency fails": e.IfDependencyFails != nil,

@@ -13,7 +13,8 @@ import (
 // if it is closed by now, and fresh is false.
 func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
-		s.state.checkAlive(actor), checkFixes(actor, "", &d.Fixes)); err != nil {
+		s.state.checkAlive(actor), onlyPeople(actor, fixCheck, "", &d.Fixes),
+		onlyPeople(actor, pipelineMode, "", &d.Mode)); err != nil {
 		return t, false, err
 	}
 	if id, made := s.state.index.keys[d.Key]; made && d.Key != "" {
@@ -43,8 +44,8 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	}
 	r := &Record{Task: Task{
 		Title: strings.TrimSpace(d.Title), DoneWhen: strings.TrimSpace(d.DoneWhen),
-		Fixes: strings.TrimSpace(d.Fixes),
-		Type:  cmp.Or(d.Type, "task"), Status: status,
+		Fixes: strings.TrimSpace(d.Fixes), Mode: d.Mode,
+		Type: cmp.Or(d.Type, "task"), Status: status,
 		Priority: DefaultPriority, Labels: Sorted(d.Labels), Pool: d.Pool, Assignee: d.Assignee,
 		IfDependencyFails: d.IfDependencyFails,
 		NotBefore:         d.NotBefore, Ephemeral: d.Ephemeral, Origin: d.Origin, MaxClaims: d.MaxClaims,
@@ -74,7 +75,8 @@ func (s *Step) Edit(actor Actor, id string, e Edit) (Task, error) {
 	}
 	return s.change(actor, id, func(r *Record) error {
 		if err := cmp.Or(checkHolder(actor, r), checkCriterion(actor, r, e.DoneWhen),
-			checkFixes(actor, r.Fixes, e.Fixes)); err != nil {
+			onlyPeople(actor, fixCheck, r.Fixes, e.Fixes),
+			onlyPeople(actor, pipelineMode, r.Mode, e.Mode)); err != nil {
 			return err
 		}
 		before := *r
@@ -124,6 +126,7 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 	}
 	set(&r.DoneWhen, e.DoneWhen)
 	set(&r.Fixes, e.Fixes)
+	set(&r.Mode, e.Mode)
 	r.Title, r.DoneWhen, r.Fixes = strings.TrimSpace(r.Title), strings.TrimSpace(r.DoneWhen), strings.TrimSpace(r.Fixes)
 	if e.Status != nil {
 		if err := checkOneOf("new status", *e.Status, Open, Blocked, Deferred); err != nil {

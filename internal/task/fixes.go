@@ -6,14 +6,20 @@ import (
 	"strings"
 )
 
-// checkFixes returns an ErrConflict if an agent names or changes the check that proves a fix: it would choose what its
-// own work is measured by.
-func checkFixes(actor Actor, before string, fixes *string) error {
-	if actor.Person() || fixes == nil || strings.TrimSpace(*fixes) == before {
+// onlyPeople returns an ErrConflict if an agent sets what its own work is measured by: the check that proves a fix, or
+// the mode of pipelines.
+func onlyPeople(actor Actor, what, before string, after *string) error {
+	if actor.Person() || after == nil || strings.TrimSpace(*after) == before {
 		return nil
 	}
-	return fmt.Errorf("%w: only a person can name the check of a fix", ErrConflict)
+	return fmt.Errorf("%w: only a person can set the %s", ErrConflict, what)
 }
+
+// What onlyPeople is about.
+const (
+	fixCheck     = "check of a fix"
+	pipelineMode = "mode of a task"
+)
 
 // Words returns the program and arguments of a command that is written as one text. Quotation marks and backslashes
 // are those of a shell. Nothing is expanded and no shell runs it: what a shell would do more with is an error.

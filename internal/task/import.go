@@ -58,7 +58,7 @@ func (r *Record) keepLocal(before *Record) {
 	r.OldestAttempt, r.Retries, r.LastAttemptAt = before.OldestAttempt, before.Retries, before.LastAttemptAt
 	r.IfDependencyFails = before.IfDependencyFails
 	r.Decomposed, r.StoppedBy = before.Decomposed, before.StoppedBy
-	r.Fixes = cmp.Or(r.Fixes, before.Fixes)
+	r.Fixes, r.Mode = cmp.Or(r.Fixes, before.Fixes), cmp.Or(r.Mode, before.Mode)
 	if r.Status == before.Status {
 		r.Condition, r.Question = before.Condition, before.Question
 		r.BlockedAt, r.LastEvent = before.BlockedAt, before.LastEvent

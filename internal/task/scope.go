@@ -125,7 +125,7 @@ func (s *Step) decompose(r *Record, actor Actor, subtasks []outcome.Subtask) err
 		child, err := s.state.draft(actor, Draft{
 			Title: subtaskTitle(sub), Type: r.Type, Priority: &r.Priority, Labels: r.Labels, Pool: r.Pool,
 			Assignee: r.Assignee, Parent: r.ID, Ephemeral: r.Ephemeral, MaxClaims: r.MaxClaims,
-			Origin: cut("decomposed:" + r.ID),
+			Origin: cut("decomposed:" + r.ID), Mode: r.Mode,
 		})
 		if err != nil {
 			return err

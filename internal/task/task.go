@@ -104,6 +104,7 @@ type Task struct {
 	Status    Status   `json:"status" enum:"open,in_progress,blocked,deferred,parked,closed" doc:"A deferred task is open once its time has come."`
 	DoneWhen  string   `json:"done_when,omitempty" doc:"The criterion by which it is done. Agents complete it only with evidence."`
 	Fixes     string   `json:"fixes,omitempty" doc:"A command that has to fail before the task is done and to pass after it, see Words. Pipelines run it."`
+	Mode      string   `json:"mode,omitempty" enum:"maintenance,evolution" doc:"The mode in which pipelines work at it; if it is missing they choose by their rules."`
 	Priority  int      `json:"priority" minimum:"0" maximum:"4" doc:"0 is the most urgent."`
 	Labels    []string `json:"labels,omitempty" doc:"Sorted."`
 	Pool      string   `json:"pool,omitempty" doc:"The pool whose agents may claim it."`

@@ -170,6 +170,7 @@ func detailLines(d task.Detail, now time.Time, p terminal.Paint) []string {
 	fact("priority", fmt.Sprint(t.Priority))
 	fact("done when", t.DoneWhen)
 	fact("fixes", t.Fixes)
+	fact("mode", t.Mode)
 	fact("type", t.Type)
 	fact("labels", strings.Join(t.Labels, ", "))
 	fact("pool", t.Pool)

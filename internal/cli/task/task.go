@@ -144,6 +144,7 @@ title and the rest the text.`,
 	if !w.agent {
 		flags.StringVar(&d.Fixes, "fixes", "",
 			"a `COMMAND` that fails now and has to pass then; pipelines run it, without a shell")
+		flags.StringVar(&d.Mode, "mode", "", "the mode of pipelines for it: maintenance or evolution")
 	}
 	flags.StringVar(&d.Pool, "pool", "", "the `POOL` whose agents may do it")
 	flags.StringVarP(&d.Assignee, "assignee", "a", "",
@@ -170,7 +171,7 @@ title and the rest the text.`,
 func newEdit(s *command.Streams, w worker) *cobra.Command {
 	var e task.Edit
 	var text textFlags
-	var title, doneWhen, fixes, kind, status, pool, assignee, parent, when, rule string
+	var title, doneWhen, fixes, mode, kind, status, pool, assignee, parent, when, rule string
 	var priority, maxClaims int
 	cmd := &cobra.Command{
 		Use:   "edit ID",
@@ -182,6 +183,7 @@ the claim on it.`,
 			changed := cmd.Flags().Changed
 			e.Title, e.Type = given(changed("title"), title), given(changed("type"), kind)
 			e.DoneWhen, e.Fixes = given(changed("done-when"), doneWhen), given(changed("fixes"), fixes)
+			e.Mode = given(changed("mode"), mode)
 			e.Pool, e.Assignee = given(changed("pool"), pool), given(changed("assignee"), assignee)
 			e.Parent, e.Status = given(changed("parent"), parent), given(changed("status"), task.Status(status))
 			e.IfDependencyFails = given(changed("if-dependency-fails"), task.DependencyRule(rule))
@@ -217,6 +219,7 @@ the claim on it.`,
 	if !w.agent {
 		flags.StringVar(&fixes, "fixes", "",
 			"a `COMMAND` that fails now and has to pass then; '' for none")
+		flags.StringVar(&mode, "mode", "", "the mode of pipelines for it: maintenance, evolution or ''")
 	}
 	flags.StringVarP(&kind, "type", "t", "", "task, bug, feature, epic, chore, or another `WORD`")
 	flags.StringVar(&status, "status", "", "open, blocked or deferred")

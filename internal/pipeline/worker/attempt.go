@@ -181,7 +181,8 @@ func (a *run) setMode(ctx context.Context) error {
 // taskFacts returns what rules match.
 func (a *run) taskFacts() change.TaskFacts {
 	t := a.facts.Task.Task
-	return change.TaskFacts{Labels: t.Labels, Priority: t.Priority, Paths: attempt.Files(a.facts.Task.Text)}
+	return change.TaskFacts{Labels: t.Labels, Priority: t.Priority, Paths: attempt.Files(a.facts.Task.Text),
+		Explicit: change.Kind(t.Mode), ByPerson: true} // nobody else sets it
 }
 
 // kindRules returns the rules that choose a mode.

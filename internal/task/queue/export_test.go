@@ -41,7 +41,7 @@ func TestExportImport(t *testing.T) {
 			if len(all) == 0 || rapid.Bool().Draw(t, "add") {
 				priority := rapid.IntRange(0, task.MaxPriority).Draw(t, "priority")
 				d := task.Draft{
-					Title: "t" + word.Draw(t, "title"), DoneWhen: word.Draw(t, "done when"), Fixes: rapid.SampledFrom([]string{"", "make test", "a 'ä|b'"}).Draw(t, "fixes"), Text: word.Draw(t, "text") + "\n\t" + word.Draw(t, "text"), Priority: &priority, Pool: word.Draw(t, "pool"),
+					Title: "t" + word.Draw(t, "title"), DoneWhen: word.Draw(t, "done when"), Fixes: rapid.SampledFrom([]string{"", "make test", "a 'ä|b'"}).Draw(t, "fixes"), Mode: rapid.SampledFrom([]string{"", "maintenance", "evolution"}).Draw(t, "mode"), Text: word.Draw(t, "text") + "\n\t" + word.Draw(t, "text"), Priority: &priority, Pool: word.Draw(t, "pool"),
 					Assignee: word.Draw(t, "assignee"), Labels: []string{word.Draw(t, "label"), word.Draw(t, "label")}, Ephemeral: rapid.Bool().Draw(t, "ephemeral"),
 					Status: rapid.SampledFrom([]task.Status{task.Open, task.Blocked, task.Deferred}).Draw(t, "status"), Origin: word.Draw(t, "origin"), DependsOn: some("depends"),
 				}

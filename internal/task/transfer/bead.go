@@ -88,6 +88,7 @@ type extras struct {
 	Decomposed        bool                `json:"decomposed,omitempty"`
 	Question          string              `json:"question,omitempty"`
 	Fixes             string              `json:"fixes,omitempty"`
+	Mode              string              `json:"mode,omitempty"`
 }
 
 // extrasOf returns the extras of a task. The outcome completed follows from the status.
@@ -95,7 +96,7 @@ func extrasOf(t *task.Task) extras {
 	x := extras{
 		Pool: t.Pool, Origin: t.Origin, Ephemeral: t.Ephemeral, Outcome: t.Outcome,
 		FailedClaims: t.FailedClaims, MaxClaims: t.MaxClaims, IfDependencyFails: t.IfDependencyFails,
-		Decomposed: t.Decomposed, Fixes: t.Fixes,
+		Decomposed: t.Decomposed, Fixes: t.Fixes, Mode: t.Mode,
 	}
 	if len(t.DependsOn) > 0 {
 		x.IfDependencyFails = cmp.Or(t.IfDependencyFails, task.WaitForIt)
@@ -120,6 +121,7 @@ func extrasOf(t *task.Task) extras {
 func (x extras) apply(t *task.Task) {
 	t.Pool, t.Origin, t.Ephemeral, t.MaxClaims = x.Pool, x.Origin, x.Ephemeral, x.MaxClaims
 	t.IfDependencyFails, t.Decomposed, t.Fixes = x.IfDependencyFails, x.Decomposed, strings.TrimSpace(x.Fixes)
+	t.Mode = x.Mode
 	if x.Question != "" && t.Status == task.Blocked {
 		t.Question = &task.Question{Text: x.Question, At: t.UpdatedAt}
 	}
@@ -153,7 +155,7 @@ func readBead(rest object) (*Bead, error) {
 		{"defer_until", when, &t.NotBefore}, {"pinned", "true or false", &pinned},
 		{"is_template", "true or false", &template},
 		{"coppice", "an object with pool, origin, ephemeral, outcome, parked, failed_claims, max_claims, " +
-			"if_dependency_fails, decomposed, question and fixes", &more},
+			"if_dependency_fails, decomposed, question, fixes and mode", &more},
 	} {
 		if err := rest.read(m.name, m.expected, m.into); err != nil {
 			return nil, err
