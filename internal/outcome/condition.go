@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 )
 
-// Condition is what blocked work waits for.
+// Condition says when blocked work can go on.
 type Condition struct {
 	Kind ConditionKind `json:"kind"`
 	// What names the task, the time, the service, the events, the command, or what the person has to do.

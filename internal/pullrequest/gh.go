@@ -165,7 +165,7 @@ func (r *Remote) check(address string) error {
 	return nil
 }
 
-// Remark is what someone has written about a pull request. It is text of others.
+// Remark is a comment on a pull request, or a review. Its text is not to be trusted.
 type Remark struct {
 	By, Text string
 	At       time.Time

@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 )
 
-// intent is what is done in a worktree: its branch is moved from Old to New.
+// intent is a move of the branch of a worktree, from Old to New.
 type intent struct {
 	Ref string `json:"ref"`
 	Old string `json:"old"`

@@ -86,7 +86,7 @@ type Task struct {
 	Recommendation string       `json:"recommendation,omitempty"`
 	// Reason is the reason of the last change, such as the summary of an agent.
 	Reason string `json:"reason,omitempty"`
-	// Change is what the last attempt has reported as evidence.
+	// Change is the change that the evidence of the last attempt names.
 	Change *Change `json:"change,omitempty"`
 }
 

@@ -33,7 +33,7 @@ type Tree struct {
 	Quotas []Quota
 	// Budgets limit what agents use, in the order of the file.
 	Budgets []Budget
-	// Services are what tasks wait for while it is down, in the order of the file.
+	// Services are those that blocked tasks can wait for, in the order of the file.
 	Services []Service
 	// OTLP receives what command lines of language models export.
 	OTLP OTLP

@@ -125,7 +125,7 @@ func (o PoolObstacle) String() string {
 	return fmt.Sprintf("%s: %s; the last: %s", o.Name(), strings.Join(ids, ", "), cmp.Or(o.Last, "not told"))
 }
 
-// ForgetObstacles lets the obstacles of a pool that people were asked about be counted anew.
+// ForgetObstacles removes the obstacles of a pool that people were asked about: their count begins again.
 func (s *Step) ForgetObstacles(actor Actor, name string) error {
 	if err := checkPool(actor, name, ""); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
 )
 
 // The results of a real run of go test.
@@ -135,10 +137,7 @@ func TestParseTAP(t *testing.T) {
 // The results of a real run of node --test.
 func TestParseTAPOfNode(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node")
-	}
+	exectest.Need(t, "node")
 	file := filepath.Join(t.TempDir(), "a.test.js")
 	text := `const {describe, it} = require('node:test')
 describe('sum', () => {
@@ -149,7 +148,7 @@ describe('sum', () => {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(node, "--test", "--test-reporter=tap", file).Output()
+	out, err := exec.Command("node", "--test", "--test-reporter=tap", file).Output()
 	if err == nil {
 		t.Fatal("the tests pass")
 	}

@@ -41,7 +41,7 @@ type check struct {
 	result  string               // how it has ended
 }
 
-// command is what a check runs.
+// command is run by a check.
 type command struct {
 	line     string   // of a person
 	argv     []string // of a service

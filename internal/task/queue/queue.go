@@ -238,7 +238,7 @@ func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (
 	return p, err
 }
 
-// ForgetObstacles counts the obstacles of a pool anew; see task.Step.ForgetObstacles.
+// ForgetObstacles removes obstacles of a pool; see task.Step.ForgetObstacles.
 func (q *Queue) ForgetObstacles(ctx context.Context, actor task.Actor, pool string) error {
 	return q.update(ctx, func(s *task.Step) error { return s.ForgetObstacles(actor, pool) })
 }

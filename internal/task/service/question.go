@@ -90,7 +90,7 @@ func obstaclesText(pool string, many []task.PoolObstacle) string {
 		text += "\n- " + one
 	}
 	return text + fmt.Sprintf("\n\nIs there a cause that you can repair? Answer %s to let no more of them be tried, "+
-		"and %s to go on. Either way it is counted anew.", answerPause, answerLeave)
+		"and %s to go on. After either answer the count begins again.", answerPause, answerLeave)
 }
 
 // poolText returns the question about a pool.

@@ -48,7 +48,7 @@ type Options struct {
 	// Used returns what the attempts at a task have used, by their numbers. Those of which nothing is known are
 	// missing.
 	Used func(ctx context.Context, id string) (map[int]cost.Sum, error)
-	// Blocked is what tasks that wait for a condition need. Open sets its Log, Full and Logger.
+	// Blocked are the options for tasks that wait for a condition. Open sets its Log, Full and Logger.
 	Blocked condition.Options
 	// Background runs a function until it returns or the daemon stops.
 	Background func(func(context.Context))
