@@ -28,7 +28,7 @@ func (a *run) edit(
 	}
 	text := prompt(f)
 	for again := s.Retries; ; again-- {
-		got, err := a.call(ctx, pipeline.Implement, s, text)
+		got, err := a.caller.call(ctx, pipeline.Implement, s, text)
 		if err != nil {
 			return done, err
 		}
@@ -84,7 +84,7 @@ func (a *run) apply(text string) (problem string, err error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := patch.Apply(a.tree.Path, p, false)
+	r, err := patch.Apply(a.site.tree.Path, p, false)
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ const maxShown = 20
 
 // shown reads files of the worktree for a prompt. Their names come from a model.
 func (a *run) shown(files []string) (all []attempt.File) {
-	root, err := os.OpenRoot(a.tree.Path)
+	root, err := os.OpenRoot(a.site.tree.Path)
 	if err != nil {
 		return nil
 	}

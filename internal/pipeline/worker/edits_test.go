@@ -35,7 +35,7 @@ func TestShown(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(tree, "pipe"), 0o600); err != nil { // reading it would wait for ever
 		t.Fatal(err)
 	}
-	a := &run{tree: &worktree.Worktree{Path: tree}}
+	a := &run{site: &site{tree: &worktree.Worktree{Path: tree}}}
 	for name, want := range map[string]attempt.File{
 		"a.txt":           {Text: "text\n"},
 		"./sub/../a.txt":  {Text: "text\n"},

@@ -12,17 +12,16 @@ const (
 	maxLike   = 5   // like tasks
 )
 
-// likes finds tasks like the one of the attempt whose attempts have failed: of the same pool, first those next to it,
+// likes finds tasks like one whose attempts have failed: of the same pool, first those next to it,
 // of its type or with one of its labels.
-func (a *run) likes(ctx context.Context) error {
-	t := a.facts.Task.Task
+func (w *worker) likes(ctx context.Context, t task.Task) (like []task.Detail, err error) {
 	var all []task.Task
-	err := a.reach(ctx, func(ctx context.Context) (err error) {
-		all, err = task.List.Call(ctx, a.client, task.ListRequest{Filter: task.Filter{Pool: t.Pool}, Limit: maxLooked})
+	err = w.reach(ctx, func(ctx context.Context) (err error) {
+		all, err = task.List.Call(ctx, w.client, task.ListRequest{Filter: task.Filter{Pool: t.Pool}, Limit: maxLooked})
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(o task.Task) bool {
 		return o.ID == t.ID || o.Retries == 0 && o.FailedClaims == 0 || t.Pool == ""
@@ -34,23 +33,23 @@ func (a *run) likes(ctx context.Context) error {
 		return y.UpdatedAt.Compare(x.UpdatedAt)
 	})
 	for _, o := range all[:min(len(all), maxLike)] {
-		d, err := a.show(ctx, o.ID)
+		d, err := w.show(ctx, o.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		a.facts.Like = append(a.facts.Like, d)
+		like = append(like, d)
 	}
-	return nil
+	return like, nil
 }
 
 // show returns a task; an empty one if it is gone.
-func (a *run) show(ctx context.Context, id string) (d task.Detail, err error) {
-	err = a.reach(ctx, func(ctx context.Context) (err error) {
-		d, err = task.Show.Call(ctx, a.client, task.ShowRequest{ID: id})
+func (w *worker) show(ctx context.Context, id string) (d task.Detail, err error) {
+	err = w.reach(ctx, func(ctx context.Context) (err error) {
+		d, err = task.Show.Call(ctx, w.client, task.ShowRequest{ID: id})
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		a.say("cannot read the task %s: %v", id, err)
+		w.say("cannot read the task %s: %v", id, err)
 		err = nil
 	}
 	return d, err
@@ -59,10 +58,10 @@ func (a *run) show(ctx context.Context, id string) (d task.Detail, err error) {
 // maxDepth is the number of levels of subtasks.
 const maxDepth = 3
 
-// depth returns on which level of subtasks the task of the attempt is; 0 for none.
-func (a *run) depth(ctx context.Context) (n int, err error) {
-	for parent := a.facts.Task.Task.Parent; parent != "" && n < maxDepth; n++ {
-		d, err := a.show(ctx, parent)
+// depth returns on which level of subtasks a task is; 0 for none.
+func (w *worker) depth(ctx context.Context, t task.Task) (n int, err error) {
+	for parent := t.Parent; parent != "" && n < maxDepth; n++ {
+		d, err := w.show(ctx, parent)
 		if err != nil {
 			return n, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/worktree"
 )
 
 // proof is the check that a task names: it has to fail without the change, and to pass with it.
@@ -26,8 +27,8 @@ type proof struct {
 }
 
 // readProof reads the check of the task, if it names one.
-func (a *run) readProof() error {
-	text := a.facts.Task.Task.Fixes
+func (t *tester) readProof() error {
+	text := t.facts.Task.Task.Fixes
 	if text == "" {
 		return nil
 	}
@@ -36,56 +37,57 @@ func (a *run) readProof() error {
 		return attempt.Escalate(pipeline.Test, outcome.Configuration,
 			fmt.Sprintf("The check %q cannot run: it has %v. Name another one.", text, err), "%v", err)
 	}
-	a.proof = &proof{stage: pipeline.Stage{
-		Command: words, CLI: agentcli.Plain, Timeout: a.settings.Of(pipeline.Test).Timeout,
+	t.proof = &proof{stage: pipeline.Stage{
+		Command: words, CLI: agentcli.Plain, Timeout: t.settings.Of(pipeline.Test).Timeout,
 	}}
 	return nil
 }
 
 // failsBefore makes sure that the check of the task fails, before any work is done. In evolution mode the change may
 // add the test that fails: prove finds out.
-func (a *run) failsBefore(ctx context.Context) (err error) {
-	if a.proof == nil {
+func (t *tester) failsBefore(ctx context.Context) (err error) {
+	if t.proof == nil {
 		return nil
 	}
-	a.enter(pipeline.Test)
-	a.proof.before, err = a.onBase(ctx, a.proof.stage, true)
-	if err != nil || a.proof.before.Failed != "" || a.facts.Rules.Kind == change.Evolution {
+	t.enter(pipeline.Test)
+	t.proof.before, err = t.onBase(ctx, t.proof.stage, true)
+	if err != nil || t.proof.before.Failed != "" || t.facts.Rules.Kind == change.Evolution {
 		return err
 	}
-	return a.notShown(ctx)
+	return t.notShown(ctx)
 }
 
 // notShown asks a person about a check that has passed without the change, if it still does.
-func (a *run) notShown(ctx context.Context) (err error) {
-	if a.proof.before, err = a.onBase(ctx, a.proof.stage, false); err != nil || a.proof.before.Failed != "" {
+func (t *tester) notShown(ctx context.Context) (err error) {
+	if t.proof.before, err = t.onBase(ctx, t.proof.stage, false); err != nil || t.proof.before.Failed != "" {
 		return err
 	}
-	text := a.facts.Task.Task.Fixes
+	text := t.facts.Task.Task.Fixes
 	return attempt.Escalate(pipeline.Test, outcome.VerificationFailed, fmt.Sprintf("The check %q passes on %s without "+
 		"any change, so it does not show what is to be repaired. Name another one with coppice task edit %s --fixes, "+
-		"or reject the task.", text, a.branch, a.facts.Task.Task.ID), "the check %q passes without the change", text)
+		"or reject the task.", text, t.site.branch, t.facts.Task.Task.ID),
+		"the check %q passes without the change", text)
 }
 
 // prove makes sure that the check of the task, which has passed with the change, fails without it. Tests that the
 // change adds or edits are put onto the commit that it began from: it is the rest of the change that has to make it
 // pass.
-func (a *run) prove(ctx context.Context, c *change.Change) error {
-	before := a.proof.before
-	tests := testSides(c, a.facts.Rules)
+func (t *tester) prove(ctx context.Context, c *change.Change) error {
+	before := t.proof.before
+	tests := testSides(c, t.facts.Rules)
 	if len(tests) == 0 {
 		if before.Failed == "" {
-			if err := a.notShown(ctx); err != nil {
+			if err := t.notShown(ctx); err != nil {
 				return err
 			}
-			before = a.proof.before
+			before = t.proof.before
 		}
 	} else {
-		with, err := a.withTests(ctx, c, tests)
+		with, err := t.withTests(ctx, c, tests)
 		if err != nil {
 			return err
 		}
-		if found := integrity.CompareCheck(a.facts.Task.Task.Fixes, with.Failed == "", true); len(found) > 0 {
+		if found := integrity.CompareCheck(t.facts.Task.Task.Fixes, with.Failed == "", true); len(found) > 0 {
 			kind := outcome.VerificationFailed
 			edits := slices.ContainsFunc(tests, func(t testSide) bool { return t.before.Mode != "" })
 			if before.Failed != "" && edits { // the tests were made to pass
@@ -97,7 +99,7 @@ func (a *run) prove(ctx context.Context, c *change.Change) error {
 		before = with
 	}
 	name := fmt.Sprintf("fails without the change (%s): %s", before.Failed, strings.Join(before.argv, " "))
-	a.checks = append(a.checks, outcome.Check{Name: checkName(name), Passed: true})
+	t.checks = append(t.checks, outcome.Check{Name: checkName(name), Passed: true})
 	return nil
 }
 
@@ -129,23 +131,23 @@ func testSides(c *change.Change, r change.Rules) (tests []testSide) {
 }
 
 // withTests runs the check of the task on the commit from which the attempt began, with the tests of the change.
-func (a *run) withTests(ctx context.Context, c *change.Change, tests []testSide) (r testRun, err error) {
+func (t *tester) withTests(ctx context.Context, c *change.Change, tests []testSide) (r testRun, err error) {
 	contents, err := c.Contents(ctx, c.Files)
 	if err != nil {
 		return r, err
 	}
-	a.say("the tests of the change run without the rest of it")
-	err = a.elsewhere(ctx, "proof", c.Base, func(dir string) (err error) {
+	t.say("the tests of the change run without the rest of it")
+	err = t.site.elsewhere(ctx, "proof", c.Base, func(at *worktree.Worktree) (err error) {
 		defer func() { // what is left in it is kept as work
-			if err := place(dir, tests, contents, func(t testSide) change.Side { return t.before }); err != nil {
-				a.say("%v", err)
+			if err := place(at.Path, tests, contents, func(t testSide) change.Side { return t.before }); err != nil {
+				t.say("%v", err)
 			}
 		}()
-		if err := place(dir, tests, contents, func(t testSide) change.Side { return t.after }); err != nil {
+		if err := place(at.Path, tests, contents, func(t testSide) change.Side { return t.after }); err != nil {
 			return attempt.Retry(pipeline.Test, outcome.VerificationFailed,
 				"the tests of the change do not fit the commit that it began from: %v", err)
 		}
-		r, err = a.runTest(ctx, a.proof.stage, dir)
+		r, err = t.runTest(ctx, t.proof.stage, at)
 		return err
 	})
 	return r, err

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/pullrequest"
 	"github.com/coppice-dev/coppice/internal/release"
 	"github.com/coppice-dev/coppice/internal/worktree"
 )
@@ -39,53 +40,88 @@ func (r *released) json() string {
 	return string(text) + "\n"
 }
 
-// release commits the tree that was checked, and merges it, proposes it, or asks a person about it.
-func (a *run) release(ctx context.Context, c *change.Change, done attempt.Done, warnings []string) (*released, error) {
-	s, propose := a.begin(pipeline.Release)
-	t := a.facts.Task.Task
-	r := &released{
-		Task: t.ID, Title: t.Title, Attempt: a.facts.Number, Branch: a.branch, Base: a.tree.Commit, Totals: c.Totals(),
-		Summary: cmp.Or(done.Summary, t.Title), Warnings: warnings, checks: a.checks,
+// merger releases the changes that have passed: it merges them, or has people decide.
+type merger struct {
+	*job
+	site     *site
+	caller   *caller
+	tester   *tester
+	proposer *proposer // nil if changes are merged here
+	kept     string    // the branch of a change that a person has approved
+}
+
+// open opens the remote of pull requests.
+func (m *merger) open(ctx context.Context) error {
+	settings := m.settings.PullRequest
+	if settings == nil {
+		return nil
 	}
-	commit, err := a.repo.Commit(ctx, release.Commit{
-		Base: a.tree.Commit, Tree: c.Tree, Subject: cmp.Or(done.Subject, t.Title), Body: done.Summary, Task: t.ID,
-		Attempt: a.facts.Number, At: time.Now(),
+	remote, err := pullrequest.Open(ctx, m.settings.Repository, settings.Remote, m.env)
+	if err != nil {
+		return m.notProposed(err)
+	}
+	m.proposer = &proposer{job: m.job, site: m.site, remote: remote}
+	return nil
+}
+
+// base returns where the attempt begins: at the branch, or at that of the remote if people merge there.
+func (m *merger) base(ctx context.Context) (string, error) {
+	if m.proposer == nil {
+		return m.site.branch, nil
+	}
+	base, err := m.proposer.remote.Tip(ctx, m.site.branch)
+	return base, m.notProposed(err)
+}
+
+// release commits the tree that was checked, and merges it, proposes it, or asks a person about it.
+func (m *merger) release(
+	ctx context.Context, c *change.Change, done attempt.Done, warnings []string,
+) (*released, error) {
+	s, propose := m.begin(pipeline.Release)
+	t := m.facts.Task.Task
+	r := &released{
+		Task: t.ID, Title: t.Title, Attempt: m.facts.Number, Branch: m.site.branch, Base: m.site.tree.Commit,
+		Totals: c.Totals(), Summary: cmp.Or(done.Summary, t.Title), Warnings: warnings, checks: m.checks,
+	}
+	commit, err := m.site.repo.Commit(ctx, release.Commit{
+		Base: m.site.tree.Commit, Tree: c.Tree, Subject: cmp.Or(done.Subject, t.Title), Body: done.Summary, Task: t.ID,
+		Attempt: m.facts.Number, At: time.Now(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.Commit = commit
 	switch {
-	case a.remote != nil:
-		return nil, a.request(ctx, r)
+	case m.proposer != nil:
+		return nil, m.proposer.request(ctx, r)
 	case propose:
-		return r, a.propose(ctx, s, r)
+		return r, m.propose(ctx, s, r)
 	}
-	if a.facts.Rules.Kind == change.Evolution {
-		return nil, a.askReview(ctx, r)
+	if m.facts.Rules.Kind == change.Evolution {
+		return nil, m.askReview(ctx, r)
 	}
-	return r, a.merge(ctx, r)
+	return r, m.merge(ctx, r)
 }
 
 // reviewBranch is the branch of a change that a person reviews. It belongs to the person, so garbage collection leaves
 // it alone.
-func (a *run) reviewBranch() string {
-	if a.kept != "" {
-		return a.kept
+func (m *merger) reviewBranch() string {
+	if m.kept != "" {
+		return m.kept
 	}
-	at := worktree.Attempt{Task: a.facts.Task.Task.ID, Number: a.facts.Number}
+	at := worktree.Attempt{Task: m.facts.Task.Task.ID, Number: m.facts.Number}
 	return "review/" + path.Base(at.Branch())
 }
 
 // keep keeps a change on a branch of its own, and returns the end of an attempt that waits until a person has done
 // something.
-func (a *run) keep(ctx context.Context, r *released, o outcome.Obstacle, ask func(branch string) string) error {
-	branch := a.reviewBranch()
-	if err := a.repo.Branch(ctx, branch, r.Commit); err != nil {
+func (m *merger) keep(ctx context.Context, r *released, o outcome.Obstacle, ask func(branch string) string) error {
+	branch := m.reviewBranch()
+	if err := m.site.repo.Branch(ctx, branch, r.Commit); err != nil {
 		return err
 	}
-	a.settle(ctx, r.Commit)
-	evidence := a.evidence(r)
+	m.site.settle(ctx, r.Commit)
+	evidence := m.evidence(r)
 	evidence.Branch = branch
 	return &attempt.End{
 		Stage: pipeline.Release, Kind: outcome.Blocked, Obstacle: o, Evidence: evidence,
@@ -94,68 +130,42 @@ func (a *run) keep(ctx context.Context, r *released, o outcome.Obstacle, ask fun
 }
 
 // askReview returns the end of an attempt whose change a person reviews.
-func (a *run) askReview(ctx context.Context, r *released) error {
-	notes := a.looks(r.Warnings)
+func (m *merger) askReview(ctx context.Context, r *released) error {
+	notes := m.looks(r.Warnings)
 	waits := outcome.Obstacle{Kind: outcome.OtherObstacle, Description: "a person has to review the change"}
-	return a.keep(ctx, r, waits, func(branch string) string {
+	return m.keep(ctx, r, waits, func(branch string) string {
 		text := fmt.Sprintf("Review the change on the branch %s: %s, %s added, %d deleted.", branch,
 			plaintext.Plural(r.Totals.Files, "file"), plaintext.Plural(r.Totals.Added, "line"), r.Totals.Deleted)
 		if len(notes) > 0 {
 			text += " Look at: " + attempt.List(notes) + "."
 		}
 		return text + fmt.Sprintf(" Answer %q to merge it into %s; any other answer goes to another attempt.",
-			attempt.Approve, a.branch)
+			attempt.Approve, m.site.branch)
 	})
 }
 
-// looks returns what a person should look at, given the warnings of the review.
-func (a *run) looks(warnings []string) (notes []string) {
-	for _, f := range a.reviews {
-		notes = append(notes, fmt.Sprintf("%s: %s", f.Rule, f))
-	}
-	for _, w := range warnings {
-		notes = append(notes, "security: "+w)
-	}
-	return notes
-}
-
-// settle makes the worktree of the attempt, if there is one, that of a commit that has its content and is kept by a
-// branch. Then nothing is lost with it. If that fails the content is kept once more.
-func (a *run) settle(ctx context.Context, commit string) {
-	if a.tree == nil {
-		return
-	}
-	_, err := a.git(ctx, "update-ref", "refs/heads/"+a.tree.Branch(), commit)
-	if err == nil {
-		_, err = a.git(ctx, "-C", a.tree.Path, "read-tree", commit)
-	}
-	if err != nil {
-		a.say("%v", err)
-	}
-}
-
 // merge merges a commit. If others have changed the branch meanwhile, the checks run again on the result.
-func (a *run) merge(ctx context.Context, r *released) error {
-	test := a.settings.Of(pipeline.Test)
-	all := a.checking(test, len(test.Command) > 0)
+func (m *merger) merge(ctx context.Context, r *released) error {
+	test := m.settings.Of(pipeline.Test)
+	all := m.tester.checking(test, len(test.Command) > 0)
 	var got testRun
-	merged, err := a.repo.Merge(ctx, release.Merge{
-		Into: a.branch, Commit: r.Commit,
+	merged, err := m.site.repo.Merge(ctx, release.Merge{
+		Into: m.site.branch, Commit: r.Commit,
 		Check: func(ctx context.Context, commit string) error {
 			if len(all) == 0 {
 				return nil
 			}
-			return a.elsewhere(ctx, "merge", commit, func(dir string) error {
-				runs, err := a.runTests(ctx, all, dir)
+			return m.site.elsewhere(ctx, "merge", commit, func(at *worktree.Worktree) error {
+				runs, err := m.tester.runTests(ctx, all, at)
 				if err != nil {
 					return err
 				}
 				if got = runs[len(runs)-1]; got.Failed != "" {
 					return errChecks
 				}
-				tree, err := a.treeOf(ctx, commit)
+				tree, err := m.site.treeOf(ctx, commit)
 				if err == nil {
-					a.keepRun(tree, got) // the next attempt begins at it
+					m.tester.keepRun(tree, got) // the next attempt begins at it
 				}
 				return err
 			})
@@ -166,14 +176,14 @@ func (a *run) merge(ctx context.Context, r *released) error {
 	var busy *release.BusyError
 	switch {
 	case err == nil:
-		a.settle(ctx, r.Commit)
+		m.site.settle(ctx, r.Commit)
 		r.Commit = merged.Commit
-		a.note("merged into " + a.branch)
+		m.note("merged into " + m.site.branch)
 		return nil
 	case errors.As(err, &conflict), errors.Is(err, release.ErrMoved):
 		return attempt.Retry(pipeline.Release, outcome.MergeConflict, "%v", err)
 	case errors.As(err, &dirty), errors.As(err, &busy):
-		return a.keep(ctx, r, outcome.Obstacle{Kind: outcome.MergeConflict, Description: err.Error()},
+		return m.keep(ctx, r, outcome.Obstacle{Kind: outcome.MergeConflict, Description: err.Error()},
 			func(branch string) string {
 				return fmt.Sprintf("The change on the branch %s cannot be merged: %v. When that is no longer so, "+
 					"answer %q.", branch, err, attempt.Approve)
@@ -188,12 +198,12 @@ func (a *run) merge(ctx context.Context, r *released) error {
 var errChecks = errors.New("the checks fail")
 
 // propose makes a pull request by the command of the stage.
-func (a *run) propose(ctx context.Context, s pipeline.Stage, r *released) (err error) {
-	r.Branch = a.reviewBranch()
-	if err := a.repo.Branch(ctx, r.Branch, r.Commit); err != nil {
+func (m *merger) propose(ctx context.Context, s pipeline.Stage, r *released) (err error) {
+	r.Branch = m.reviewBranch()
+	if err := m.site.repo.Branch(ctx, r.Branch, r.Commit); err != nil {
 		return err
 	}
-	got, err := a.execute(ctx, pipeline.Release, s, a.tree.Path, r.json())
+	got, err := m.caller.execute(ctx, pipeline.Release, s, m.site.tree, r.json())
 	switch {
 	case err != nil:
 		return err
@@ -202,87 +212,53 @@ func (a *run) propose(ctx context.Context, s pipeline.Stage, r *released) (err e
 			"(%s): %s", got.failed.Reason, attempt.Tail(got.output, 3000))
 	}
 	r.URL = attempt.URL(got.text)
-	a.note(strings.TrimSpace("proposed " + r.URL))
+	m.note(strings.TrimSpace("proposed " + r.URL))
 	return nil
 }
 
 // before finishes what an earlier attempt has left: a change that was merged before its worker was killed, or that a
 // person has approved. It returns nil if there is no such change.
-func (a *run) before(ctx context.Context) (*released, error) {
-	if a.remote != nil {
-		return a.beforeRequest(ctx)
+func (m *merger) before(ctx context.Context) (*released, error) {
+	if m.proposer != nil {
+		return m.proposer.before(ctx)
 	}
-	t := a.facts.Task.Task
+	t := m.facts.Task.Task
 	done := 0 // the last attempt that has completed the task, before a person opened it again
 	var last *outcome.Evidence
-	for _, at := range a.facts.Task.Attempts {
+	for _, at := range m.facts.Task.Attempts {
 		if at.Outcome.Kind == outcome.Completed {
 			done = at.Number
 		}
-		if last = nil; a.assignment.isWorker(at.By) {
+		if last = nil; m.assignment.isWorker(at.By) {
 			last = at.Outcome.Evidence
 		}
 	}
-	all, err := a.repo.Merged(ctx, a.branch, t.ID, t.CreatedAt.Add(-time.Hour))
+	all, err := m.site.repo.Merged(ctx, m.site.branch, t.ID, t.CreatedAt.Add(-time.Hour))
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range all {
-		if m.Attempt < a.facts.Number && m.Attempt > done {
-			a.note(fmt.Sprintf("attempt %d had merged its change before it was killed", m.Attempt))
-			return &released{Task: t.ID, Title: t.Title, Attempt: m.Attempt, Branch: a.branch, Commit: m.Commit,
-				Summary: t.Title}, nil
+	for _, earlier := range all {
+		if earlier.Attempt < m.facts.Number && earlier.Attempt > done {
+			m.note(fmt.Sprintf("attempt %d had merged its change before it was killed", earlier.Attempt))
+			return &released{Task: t.ID, Title: t.Title, Attempt: earlier.Attempt, Branch: m.site.branch,
+				Commit: earlier.Commit, Summary: t.Title}, nil
 		}
 	}
-	if last == nil || !attempt.Approved(a.facts.Task) {
+	if last == nil || !attempt.Approved(m.facts.Task) {
 		return nil, nil
 	}
-	a.enter(pipeline.Release)
-	r := &released{Task: t.ID, Title: t.Title, Attempt: a.facts.Number, Branch: a.branch, Commit: last.Commit,
+	m.enter(pipeline.Release)
+	r := &released{Task: t.ID, Title: t.Title, Attempt: m.facts.Number, Branch: m.site.branch, Commit: last.Commit,
 		Base: last.Base, Summary: t.Title}
 	r.Totals = change.Totals{Files: last.Files, Added: last.Insertions, Deleted: last.Deletions}
 	r.checks = last.Checks
-	a.kept = last.Branch
-	a.note("a person has approved " + last.Branch)
-	if err := a.merge(ctx, r); err != nil {
+	m.kept = last.Branch
+	m.note("a person has approved " + last.Branch)
+	if err := m.merge(ctx, r); err != nil {
 		return nil, err
 	}
-	if _, err := a.git(ctx, "update-ref", "-d", "refs/heads/"+last.Branch, last.Commit); err != nil {
-		a.say("the branch %s stays: %v", last.Branch, err)
+	if _, err := m.site.git(ctx, "update-ref", "-d", "refs/heads/"+last.Branch, last.Commit); err != nil {
+		m.say("the branch %s stays: %v", last.Branch, err)
 	}
 	return r, nil
-}
-
-// elsewhere calls do in a worktree of its own, at a commit.
-func (a *run) elsewhere(ctx context.Context, name, commit string, do func(dir string) error) error {
-	at := worktree.Attempt{Task: a.facts.Task.Task.ID + " " + name, Number: a.facts.Number, Base: commit}
-	// A killed worker may have left it.
-	if _, err := a.trees.Remove(ctx, at); err != nil {
-		return fmt.Errorf("%s cannot be removed: %w", at, err)
-	}
-	t, err := a.trees.Create(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if t.Release() == nil && ctx.Err() == nil {
-			a.remove(ctx, at)
-		}
-	}()
-	return a.withPorts(t.Ports, func() error { return do(t.Path) })
-}
-
-// completed returns the outcome of an attempt that has completed its task.
-func (a *run) completed(r *released) outcome.Report {
-	return outcome.Report{
-		Kind: outcome.Completed, Summary: r.Summary, Evidence: a.evidence(r),
-	}
-}
-
-// evidence returns what shows that a change is there.
-func (a *run) evidence(r *released) *outcome.Evidence {
-	return &outcome.Evidence{
-		Branch: r.Branch, Commit: r.Commit, Base: r.Base, Files: r.Totals.Files, Insertions: r.Totals.Added,
-		Deletions: r.Totals.Deleted, Checks: r.checks, PullRequest: r.URL,
-	}
 }

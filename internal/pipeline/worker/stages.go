@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/answer"
@@ -19,7 +18,7 @@ import (
 
 // through takes the task through the stages, in the worktree of the attempt. The first stage that fails ends it.
 func (a *run) through(ctx context.Context) (*released, error) {
-	if err := a.failsBefore(ctx); err != nil {
+	if err := a.tester.failsBefore(ctx); err != nil {
 		return nil, err
 	}
 	plan, err := a.plan(ctx)
@@ -38,50 +37,12 @@ func (a *run) through(ctx context.Context) (*released, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.release(ctx, c, done, warnings)
+	r, err := a.merger.release(ctx, c, done, warnings)
 	if err != nil {
 		return nil, err
 	}
 	a.archive(ctx, r)
 	return r, nil
-}
-
-// begin begins a stage, and reports whether it is skipped.
-func (a *run) begin(n pipeline.Name) (pipeline.Stage, bool) {
-	a.enter(n)
-	s := a.settings.Of(n)
-	if len(s.Command) == 0 {
-		return s, false
-	}
-	if why, skipped := a.skips(s); skipped {
-		a.note(fmt.Sprintf("%s was skipped", n))
-		a.say("%s is skipped: %s", n, why)
-		return s, false
-	}
-	a.say("%s begins", n)
-	return s, true
-}
-
-// enter says that the attempt has reached a stage.
-func (a *run) enter(n pipeline.Name) {
-	a.stage = n
-	a.progress.Stage, a.progress.Mode, a.progress.Since = n.String(), string(a.facts.Rules.Kind), time.Now()
-	a.announce(a.progress)
-}
-
-// skips reports whether a stage is skipped for the task, and why.
-func (a *run) skips(s pipeline.Stage) (why string, skipped bool) {
-	if s.SkipIf == nil || s.SkipIf.Mode != "" && s.SkipIf.Mode != string(a.facts.Rules.Kind) {
-		return "", false
-	}
-	rules, err := kindRules([]pipeline.Rule{*s.SkipIf})
-	if err != nil {
-		return "", false
-	}
-	const skip change.Kind = "skip"
-	rules[0].Kind = skip
-	kind, why := change.Choose(rules, "", a.taskFacts())
-	return why, kind == skip
 }
 
 // plan asks for a plan, and checks it. Without the stage there is one step: the task.
@@ -112,7 +73,7 @@ func (a *run) plan(ctx context.Context) (attempt.Answer, error) {
 	if end := attempt.Refused(pipeline.Plan, change.CheckPlan(nil, steps, a.facts.Rules), a.facts.Rules); end != nil {
 		return plan, end
 	}
-	if c, err := change.Read(ctx, a.tree.Path, a.tree.Commit); err != nil {
+	if c, err := change.Read(ctx, a.site.tree.Path, a.site.tree.Commit); err != nil {
 		return plan, err
 	} else if len(c.Files) > 0 {
 		return plan, attempt.Retry(pipeline.Plan, outcome.GuardDenied, "it has changed files: %s",
@@ -141,7 +102,7 @@ func (a *run) implement(ctx context.Context, plan attempt.Answer) (done attempt.
 		}
 		done.Add(d)
 		// What is refused now is not worth another step.
-		if c, err := change.Read(ctx, a.tree.Path, a.tree.Commit); err != nil {
+		if c, err := change.Read(ctx, a.site.tree.Path, a.site.tree.Commit); err != nil {
 			return done, err
 		} else if found := change.Check(c, a.facts.Rules); len(c.Files) > 0 {
 			if end := attempt.Refused(pipeline.Implement, found, a.facts.Rules); end != nil {
@@ -156,7 +117,7 @@ func (a *run) implement(ctx context.Context, plan attempt.Answer) (done attempt.
 
 // check reads the change from git, and checks it against the rules of the mode and the integrity of the tests.
 func (a *run) check(ctx context.Context) (*change.Change, error) {
-	c, err := change.Read(ctx, a.tree.Path, a.tree.Commit)
+	c, err := change.Read(ctx, a.site.tree.Path, a.site.tree.Commit)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +152,7 @@ func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, 
 	if !ok {
 		return nil, nil
 	}
-	diff, err := a.diff(ctx, c.Base, c.Tree)
+	diff, err := a.site.diff(ctx, c.Base, c.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +161,7 @@ func (a *run) review(ctx context.Context, c *change.Change) (warnings []string, 
 			"by a model. Divide the task, or review it yourself.", "the diff has %d bytes", len(diff))
 	}
 	if s.CommandLine() == agentcli.Plain {
-		got, err := a.execute(ctx, pipeline.Security, s, a.tree.Path, diff)
+		got, err := a.caller.execute(ctx, pipeline.Security, s, a.site.tree, diff)
 		switch {
 		case err != nil:
 			return nil, err
@@ -247,7 +208,7 @@ func (a *run) ask(ctx context.Context, n pipeline.Name, s pipeline.Stage, prompt
 		return nil, err
 	}
 	for again := s.Retries; ; again-- {
-		got, err := a.call(ctx, n, s, prompt)
+		got, err := a.caller.call(ctx, n, s, prompt)
 		if err != nil {
 			return nil, err
 		}
@@ -269,11 +230,52 @@ func (a *run) archive(ctx context.Context, r *released) {
 	if !ok {
 		return
 	}
-	got, err := a.execute(ctx, pipeline.Archive, s, a.tree.Path, r.json())
+	got, err := a.caller.execute(ctx, pipeline.Archive, s, a.site.tree, r.json())
 	switch {
 	case err != nil:
 		a.say("archive: %v", err)
 	case got.failed != nil:
 		a.say("archive has failed: %s", got.failed.Reason)
+	}
+}
+
+// test runs the checks of the repository. When they fail the model may repair its change a few times. It returns the
+// change that has passed.
+func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, error) {
+	c, err := a.check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := a.begin(pipeline.Test)
+	all := a.tester.checking(s, ok)
+	if len(all) == 0 {
+		return c, nil
+	}
+	for fix := 0; ; fix++ {
+		runs, err := a.tester.runTests(ctx, all, a.site.tree)
+		if err != nil {
+			return nil, err
+		}
+		got := runs[len(runs)-1]
+		if got.Failed == "" {
+			a.note(fmt.Sprintf("tests passed after %d fixes", fix))
+			return c, a.tester.passed(ctx, c, runs)
+		}
+		if fix == a.settings.FixAttempts {
+			return nil, a.tester.blame(ctx, all[len(runs)-1], got)
+		}
+		a.say("test has failed (%s); fix %d of %d begins", got.Failed, fix+1, a.settings.FixAttempts)
+		a.enter(pipeline.Implement)
+		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement), changedPaths(c), func(f attempt.Facts) string {
+			return attempt.FixPrompt(f, strings.Join(got.argv, " "), got.Failed, got.output)
+		})
+		if err != nil {
+			return nil, err
+		}
+		done.Add(d)
+		if c, err = a.check(ctx); err != nil {
+			return nil, err
+		}
+		a.enter(pipeline.Test)
 	}
 }

@@ -15,54 +15,32 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/worktree"
 )
 
-// test runs the checks of the repository. When they fail the model may repair its change a few times. It returns the
-// change that has passed.
-func (a *run) test(ctx context.Context, done *attempt.Done) (*change.Change, error) {
-	c, err := a.check(ctx)
-	if err != nil {
-		return nil, err
+// tester runs the checks of a change.
+type tester struct {
+	*job
+	site   *site
+	caller *caller
+	runs   runStore
+	proof  *proof // nil if the task names no check
+}
+
+// open opens the store of runs in the directory of git that all worktrees share.
+func (t *tester) open(ctx context.Context) error {
+	common, err := t.site.common(ctx)
+	if err == nil {
+		t.runs, err = openRuns(common)
 	}
-	s, ok := a.begin(pipeline.Test)
-	all := a.checking(s, ok)
-	if len(all) == 0 {
-		return c, nil
-	}
-	for fix := 0; ; fix++ {
-		runs, err := a.runTests(ctx, all, a.tree.Path)
-		if err != nil {
-			return nil, err
-		}
-		got := runs[len(runs)-1]
-		if got.Failed == "" {
-			a.note(fmt.Sprintf("tests passed after %d fixes", fix))
-			return c, a.passed(ctx, c, runs)
-		}
-		if fix == a.settings.FixAttempts {
-			return nil, a.blame(ctx, all[len(runs)-1], got)
-		}
-		a.say("test has failed (%s); fix %d of %d begins", got.Failed, fix+1, a.settings.FixAttempts)
-		a.enter(pipeline.Implement)
-		d, err := a.edit(ctx, a.settings.Of(pipeline.Implement), changedPaths(c), func(f attempt.Facts) string {
-			return attempt.FixPrompt(f, strings.Join(got.argv, " "), got.Failed, got.output)
-		})
-		if err != nil {
-			return nil, err
-		}
-		done.Add(d)
-		if c, err = a.check(ctx); err != nil {
-			return nil, err
-		}
-		a.enter(pipeline.Test)
-	}
+	return err
 }
 
 // checking returns the commands that check a change: the check that the task names, and that of the stage test, unless
 // it is skipped.
-func (a *run) checking(s pipeline.Stage, stage bool) (all []pipeline.Stage) {
-	if a.proof != nil {
-		all = append(all, a.proof.stage)
+func (t *tester) checking(s pipeline.Stage, stage bool) (all []pipeline.Stage) {
+	if t.proof != nil {
+		all = append(all, t.proof.stage)
 	}
 	if stage {
 		all = append(all, s)
@@ -70,10 +48,12 @@ func (a *run) checking(s pipeline.Stage, stage bool) (all []pipeline.Stage) {
 	return all
 }
 
-// runTests runs commands in a directory until one fails.
-func (a *run) runTests(ctx context.Context, all []pipeline.Stage, dir string) (runs []testRun, err error) {
+// runTests runs commands in a worktree until one fails.
+func (t *tester) runTests(
+	ctx context.Context, all []pipeline.Stage, at *worktree.Worktree,
+) (runs []testRun, err error) {
 	for _, s := range all {
-		got, err := a.runTest(ctx, s, dir)
+		got, err := t.runTest(ctx, s, at)
 		if err != nil {
 			return nil, err
 		}
@@ -85,29 +65,29 @@ func (a *run) runTests(ctx context.Context, all []pipeline.Stage, dir string) (r
 }
 
 // passed makes sure that tests which have passed have tested the change, and not less than before it.
-func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) error {
+func (t *tester) passed(ctx context.Context, c *change.Change, runs []testRun) error {
 	// What was tested is what is committed: a test may have written files.
 	if err := verify(ctx, c, pipeline.Test, outcome.VerificationFailed, "the work tree has changed while its tests "+
 		"ran; they may write only what .gitignore names"); err != nil {
 		return err
 	}
 	tests := runs
-	if a.proof != nil {
-		if err := a.prove(ctx, c); err != nil {
+	if t.proof != nil {
+		if err := t.prove(ctx, c); err != nil {
 			return err
 		}
 		tests = runs[1:]
 	}
 	for _, got := range runs {
-		a.checks = append(a.checks, outcome.Check{Name: checkName(strings.Join(got.argv, " ")), Passed: true})
+		t.checks = append(t.checks, outcome.Check{Name: checkName(strings.Join(got.argv, " ")), Passed: true})
 	}
 	for _, got := range tests {
-		if err := a.compare(ctx, got); err != nil {
+		if err := t.compare(ctx, got); err != nil {
 			return err
 		}
 	}
 	for _, got := range runs {
-		a.keepRun(c.Tree, got)
+		t.keepRun(c.Tree, got)
 	}
 	return nil
 }
@@ -115,28 +95,28 @@ func (a *run) passed(ctx context.Context, c *change.Change, runs []testRun) erro
 // checkName returns the name of a check in evidence.
 func checkName(text string) string { return plaintext.OneLine(text, 200) }
 
-// runTest runs a command with the rights of the stage test in a directory. It fails if that could not run, or was
+// runTest runs a command with the rights of the stage test in a worktree. It fails if that could not run, or was
 // killed, which says nothing.
-func (a *run) runTest(ctx context.Context, s pipeline.Stage, dir string) (r testRun, err error) {
-	file, err := os.OpenFile(filepath.Join(a.dir, "results"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+func (t *tester) runTest(ctx context.Context, s pipeline.Stage, at *worktree.Worktree) (r testRun, err error) {
+	file, err := os.OpenFile(filepath.Join(t.dir, "results"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	out := &bounded{file: file, left: maxTestOutput}
-	got, err := a.executeTo(ctx, pipeline.Test, s, dir, "", out)
+	got, err := t.caller.executeTo(ctx, pipeline.Test, s, at, "", out)
 	if err != nil {
 		return r, err
 	}
 	r = testRun{argv: s.Command, output: got.output}
 	if got.failed != nil {
 		if got.failed.Obstacle == outcome.Crash {
-			return r, attempt.Called(a.stage, "", *got.failed)
+			return r, attempt.Called(t.stage, "", *got.failed)
 		}
 		r.Failed = got.failed.Reason
 	}
 	if out.err != nil {
-		a.say("the results of the tests are not compared: %v", out.err)
+		t.say("the results of the tests are not compared: %v", out.err)
 		return r, nil
 	}
 	r.Results, err = integrity.Parse(file)
@@ -164,36 +144,36 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // compare refuses a change with which tests no longer run, or are skipped, that did run before.
-func (a *run) compare(ctx context.Context, got testRun) error {
+func (t *tester) compare(ctx context.Context, got testRun) error {
 	if got.Results == nil {
-		a.say("the output of the tests has no form that is known: only their exit code counts")
+		t.say("the output of the tests has no form that is known: only their exit code counts")
 		return nil
 	}
-	s := a.settings.Of(pipeline.Test)
-	before, err := a.onBase(ctx, s, true)
+	s := t.settings.Of(pipeline.Test)
+	before, err := t.onBase(ctx, s, true)
 	if err != nil {
 		return err
 	}
 	if before.Results == nil {
-		a.say("the tests have no results without the change (%s): only their exit code counts", before.Failed)
+		t.say("the tests have no results without the change (%s): only their exit code counts", before.Failed)
 		return nil
 	}
 	found := integrity.CompareResults(before.Results, got.Results)
 	if len(found) > 0 { // by chance, or for a reason outside of the change?
-		again, err := a.onBase(ctx, s, false)
+		again, err := t.onBase(ctx, s, false)
 		if err != nil {
 			return err
 		}
 		found = integrity.CompareResults(before.Results.Same(again.Results), got.Results)
 	}
 	for i := range found {
-		found[i].Review = a.facts.Rules.Kind == change.Evolution
+		found[i].Review = t.facts.Rules.Kind == change.Evolution
 	}
-	if end := attempt.Weakened(pipeline.Test, found, a.facts); end != nil {
+	if end := attempt.Weakened(pipeline.Test, found, t.facts); end != nil {
 		return end
 	}
-	a.reviews = append(a.reviews, found...)
-	a.checks = append(a.checks, outcome.Check{
+	t.reviews = append(t.reviews, found...)
+	t.checks = append(t.checks, outcome.Check{
 		Name: fmt.Sprintf("%d results of tests before the change, %d with it", before.Results.Ran(),
 			got.Results.Ran()),
 		Passed: len(found) == 0,
@@ -203,57 +183,57 @@ func (a *run) compare(ctx context.Context, got testRun) error {
 
 // onBase returns how a command ends on the commit from which the attempt began. If that is known from an earlier run it
 // is not run again, unless stored is false.
-func (a *run) onBase(ctx context.Context, s pipeline.Stage, stored bool) (r testRun, err error) {
-	tree, err := a.treeOf(ctx, a.tree.Commit)
+func (t *tester) onBase(ctx context.Context, s pipeline.Stage, stored bool) (r testRun, err error) {
+	tree, err := t.site.treeOf(ctx, t.site.tree.Commit)
 	if err != nil {
 		return r, err
 	}
 	if stored {
-		r, ok, err := a.runs.load(tree, s.Command, a.settings.SetUp)
+		r, ok, err := t.runs.load(tree, s.Command, t.settings.SetUp)
 		if ok {
 			return r, nil
 		}
 		if err != nil {
-			a.say("%v; they run again", err)
+			t.say("%v; they run again", err)
 		}
 	}
-	a.say("%s runs without the change", plaintext.OneLine(strings.Join(s.Command, " "), 200))
-	err = a.elsewhere(ctx, "base", a.tree.Commit, func(dir string) (err error) {
-		r, err = a.runTest(ctx, s, dir)
+	t.say("%s runs without the change", plaintext.OneLine(strings.Join(s.Command, " "), 200))
+	err = t.site.elsewhere(ctx, "base", t.site.tree.Commit, func(at *worktree.Worktree) (err error) {
+		r, err = t.runTest(ctx, s, at)
 		return err
 	})
 	if err == nil {
-		a.keepRun(tree, r)
+		t.keepRun(tree, r)
 	}
 	return r, err
 }
 
 // keepRun keeps how a command has ended on a tree. Without it, it is run again.
-func (a *run) keepRun(tree string, r testRun) {
-	if err := a.runs.save(tree, a.settings.SetUp, r); err != nil {
-		a.say("%v", err)
+func (t *tester) keepRun(tree string, r testRun) {
+	if err := t.runs.save(tree, t.settings.SetUp, r); err != nil {
+		t.say("%v", err)
 	}
 }
 
 // blame returns the end of an attempt whose checks fail. If they fail without the change, too, that is no matter of the
 // attempt.
-func (a *run) blame(ctx context.Context, s pipeline.Stage, failed testRun) error {
-	text := fmt.Sprintf("%s fails after %d fixes (%s): %s", strings.Join(failed.argv, " "), a.settings.FixAttempts,
+func (t *tester) blame(ctx context.Context, s pipeline.Stage, failed testRun) error {
+	text := fmt.Sprintf("%s fails after %d fixes (%s): %s", strings.Join(failed.argv, " "), t.settings.FixAttempts,
 		failed.Failed, attempt.Tail(failed.output, 3000))
-	if a.proof != nil && slices.Equal(s.Command, a.proof.stage.Command) { // it fails without the change, of course
+	if t.proof != nil && slices.Equal(s.Command, t.proof.stage.Command) { // it fails without the change, of course
 		return attempt.Retry(pipeline.Test, outcome.VerificationFailed, "%s", text)
 	}
-	before, err := a.onBase(ctx, s, true)
+	before, err := t.onBase(ctx, s, true)
 	if err == nil && before.Failed != "" { // still?
-		before, err = a.onBase(ctx, s, false)
+		before, err = t.onBase(ctx, s, false)
 	}
 	switch {
 	case err != nil:
 		return err
 	case before.Failed != "":
 		return attempt.Escalate(pipeline.Test, outcome.VerificationFailed, fmt.Sprintf("The command of the stage test "+
-			"fails on %s without any change (%s). Repair it, and approve the task.", a.branch, before.Failed), "it "+
-			"fails without the change, too: %s", text)
+			"fails on %s without any change (%s). Repair it, and approve the task.", t.site.branch, before.Failed),
+			"it fails without the change, too: %s", text)
 	}
 	return attempt.Retry(pipeline.Test, outcome.VerificationFailed, "%s", text)
 }
