@@ -42,6 +42,10 @@ type Command struct {
 	// process.
 	Reaper *Reaper
 
+	// Mark identifies the process and all its descendants for Reaper.Strays, wherever they move
+	// and whatever they do to their environment. Linux only, and with a Reaper only; see MarkOf.
+	Mark Mark
+
 	// Group is the directory of the control group (Linux, cgroup v2) in which the process is
 	// created; the caller still closes it. Nil means the group of this program. It is ignored
 	// elsewhere.

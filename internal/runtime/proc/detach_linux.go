@@ -47,7 +47,7 @@ func Detach(file string, argv, env []string, dir string, files []*os.File) (*Det
 	}
 	l, err := forkLeader(file, argv, &syscall.ProcAttr{
 		Dir: dir, Env: env, Files: fds, Sys: &syscall.SysProcAttr{Setsid: true},
-	}, nil)
+	}, nil, 0)
 	if err != nil {
 		return nil, fmt.Errorf("running %s: %w", file, err)
 	}

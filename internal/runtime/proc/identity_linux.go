@@ -179,13 +179,9 @@ func descendants(pid int) ([]member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing descendants of process %d: %w", pid, err)
 	}
-	children := childrenOf
-	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
-		all, err := parents()
-		if err != nil {
-			return nil, fmt.Errorf("listing descendants of process %d: %w", pid, err)
-		}
-		children = func(pid int) []int { return all[pid] }
+	children, err := childFinder()
+	if err != nil {
+		return nil, fmt.Errorf("listing descendants of process %d: %w", pid, err)
 	}
 	var family []member
 	seen := map[int]bool{pid: true}
@@ -204,6 +200,15 @@ func descendants(pid int) ([]member, error) {
 		}
 	}
 	return family, nil
+}
+
+// childFinder returns a function that lists the children of a process.
+func childFinder() (func(pid int) []int, error) {
+	if _, err := os.Stat("/proc/thread-self/children"); err == nil {
+		return childrenOf, nil
+	}
+	all, err := parents()
+	return func(pid int) []int { return all[pid] }, err
 }
 
 // childrenOf lists the children of all threads of a process.

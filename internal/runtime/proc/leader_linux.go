@@ -40,17 +40,19 @@ func startLeader(file string, cmd *Command, files [3]*os.File, rules *landlock.R
 	if cmd.Group != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cmd.Group.Fd())
 	}
-	fork := func() (*leader, error) { return forkLeader(file, cmd.Argv, attr, cmd.Reaper) }
+	fork := func() (*leader, error) { return forkLeader(file, cmd.Argv, attr, cmd.Reaper, cmd.Mark) }
 	if cmd.NoNewPrivileges || rules != nil {
 		return forkRestricted(rules, fork)
 	}
 	return fork()
 }
 
-func forkLeader(file string, argv []string, attr *syscall.ProcAttr, reaper *Reaper) (*leader, error) {
+func forkLeader(
+	file string, argv []string, attr *syscall.ProcAttr, reaper *Reaper, mark Mark,
+) (*leader, error) {
 	pidfd := -1
 	attr.Sys.PidFD = &pidfd
-	pid, err := reaper.fork(func() (int, error) { return syscall.ForkExec(file, argv, attr) })
+	pid, err := reaper.fork(mark, func() (int, error) { return syscall.ForkExec(file, argv, attr) })
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (e *ForeignError) Error() string {
 // checkOwner returns a *ForeignError if the listener that accepted conn is known to belong to
 // another process than the agent's. reaper is the process that adopts the orphans of this agent
 // alone; 0 if there is none.
-func checkOwner(conn net.Conn, agent Subject, reaper int) error {
+func checkOwner(conn net.Conn, agent Subject, mark Mark) error {
 	local, ok := addrPort(conn.LocalAddr())
 	remote, okay := addrPort(conn.RemoteAddr())
 	if !ok || !okay || agent == nil {
@@ -37,7 +37,7 @@ func checkOwner(conn net.Conn, agent Subject, reaper int) error {
 	if !remote.Addr().IsLoopback() && remote.Addr() != local.Addr() {
 		return nil // another machine
 	}
-	return listenerOf(remote, agent.PID(), reaper)
+	return listenerOf(remote, agent.PID(), mark)
 }
 
 func addrPort(a net.Addr) (netip.AddrPort, bool) {

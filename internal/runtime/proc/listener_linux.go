@@ -79,7 +79,7 @@ func accepting(all []listener, at netip.AddrPort) (inodes []uint64) {
 // listenerOf returns a *ForeignError if a listener is known to belong to a process that is not
 // the agent's. It returns nil if the kernel does not tell, or if the process may hold the port
 // on behalf of the agent.
-func listenerOf(at netip.AddrPort, agent, reaper int) error {
+func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 	var all []listener
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		if b, err := os.ReadFile(file); err == nil {
@@ -92,7 +92,7 @@ func listenerOf(at netip.AddrPort, agent, reaper int) error {
 		return nil // the listener is in another network namespace, or is gone
 	}
 	holders := slices.DeleteFunc(pids, func(pid int) bool { return !holds(pid, inodes) })
-	own, foreign := newKinship(agent, reaper), (*ForeignError)(nil)
+	own, foreign := newKinship(agent, mark), (*ForeignError)(nil)
 	for _, pid := range holders {
 		if own.has(pid) || own.mayServe(pid) {
 			return nil
@@ -131,24 +131,22 @@ func holds(pid int, inodes []uint64) bool {
 
 // kinship decides whether processes belong to an agent.
 type kinship struct {
-	byPID map[int]Identity // the agent's process and its reaper
+	byPID map[int]Identity // the agent's process
+	mark  Mark             // of the agent; 0 if it has none
 	start uint64           // start time of the agent's process
 	ended bool             // the agent's process is gone, so nothing serves on its behalf
 	env   map[string]string
 }
 
-func newKinship(agent, reaper int) *kinship {
-	k := &kinship{byPID: map[int]Identity{agent: {PID: agent}}, env: EnvironmentOf(agent)}
-	if reaper > 0 {
-		k.byPID[reaper] = Identity{PID: reaper}
-	}
+func newKinship(agent int, mark Mark) *kinship {
+	k := &kinship{byPID: map[int]Identity{agent: {PID: agent}}, mark: mark, env: EnvironmentOf(agent)}
 	st, err := readStat(agent)
 	k.start, k.ended = st.start, err != nil
 	return k
 }
 
-// has reports whether a process is part of the agent: as Family decides, because it is below the
-// reaper, or because it has the variables of the agent's incarnation.
+// has reports whether a process is part of the agent: as Family decides, because it has the
+// mark of the agent, or because it has the variables of the agent's incarnation.
 func (k *kinship) has(pid int) bool {
 	stats := map[int]procStat{}
 	for at := pid; at > 0; {
@@ -159,7 +157,7 @@ func (k *kinship) has(pid int) bool {
 		stats[at] = st
 		at = st.parent
 	}
-	if len(owners(pid, stats, k.byPID)) > 0 {
+	if len(owners(pid, stats, k.byPID)) > 0 || k.mark != 0 && ReadMark(pid) == k.mark {
 		return true
 	}
 	env := EnvironmentOf(pid)

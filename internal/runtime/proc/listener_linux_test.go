@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -131,9 +133,16 @@ func TestListenerOwner(t *testing.T) {
 	if err := listenerOf(netip.MustParseAddrPort(before), ended.PID(), 0); err == nil {
 		t.Errorf("an agent that has ended counts as ready")
 	}
-	// A process below the reaper of an agent belongs to the agent, even if it was there before.
-	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), os.Getpid()); err != nil {
+	// A process with the mark of an agent belongs to the agent, even if it was there before.
+	mark := unix.Rlimit{Cur: uint64(MarkOf(7)), Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(holder, unix.RLIMIT_RTTIME, &mark, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), MarkOf(7)); err != nil {
 		t.Error(err)
+	}
+	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), MarkOf(8)); err == nil {
+		t.Error("the mark of another agent counts")
 	}
 }
 

@@ -72,7 +72,7 @@ func LineageOf(pid int) (Lineage, error) {
 func EnvironmentOf(int) map[string]string { return nil }
 
 // listenerOf returns nil, since the owner of a listener is unknown.
-func listenerOf(netip.AddrPort, int, int) error { return nil }
+func listenerOf(netip.AddrPort, int, Mark) error { return nil }
 
 const controlSize = 0
 
@@ -126,3 +126,16 @@ func (*Sweeper) SweepUnused(context.Context, string) error { return errors.ErrUn
 
 // Sweep returns errors.ErrUnsupported.
 func (*Sweeper) Sweep(context.Context, string) error { return errors.ErrUnsupported }
+
+// MarkOf returns 0: there are no marks.
+func MarkOf(uint64) Mark { return 0 }
+
+func (Mark) pass() {}
+
+// ReadMark returns 0.
+func ReadMark(int) Mark { return 0 }
+
+// Strays returns errors.ErrUnsupported.
+func (r *Reaper) Strays(func(Stray) bool) ([]Identity, error) {
+	return nil, fmt.Errorf("listing what was left behind: %w", errors.ErrUnsupported)
+}

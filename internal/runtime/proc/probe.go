@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"os"
 	"regexp"
 	"sync"
 	"time"
@@ -154,23 +153,15 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 
 func (t TCP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	var d net.Dialer
-	reaper := reaperOf(cmd)
+	mark := cmd.Mark
 	return polling(func(ctx context.Context, p Subject) error {
 		c, err := d.DialContext(ctx, "tcp", t.Address)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return checkOwner(c, p, reaper)
+		return checkOwner(c, p, mark)
 	}), nil
-}
-
-// reaperOf returns this process if it adopts the orphans of a command, else 0.
-func reaperOf(cmd *Command) int {
-	if cmd.Reaper == nil {
-		return 0
-	}
-	return os.Getpid()
 }
 
 func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
@@ -178,7 +169,7 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http probe: %w", err)
 	}
-	reaper := reaperOf(cmd)
+	mark := cmd.Mark
 	client := &http.Client{
 		// One connection for each try: a connection to an old incarnation must not answer for
 		// the new one.
@@ -188,7 +179,7 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	return polling(func(ctx context.Context, p Subject) error {
 		var foreign error
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-			foreign = checkOwner(got.Conn, p, reaper) // while the process has the port; it may exit at any moment
+			foreign = checkOwner(got.Conn, p, mark) // while the process has the port; it may exit at any moment
 		}})
 		resp, err := client.Do(req.WithContext(ctx))
 		if err != nil {
@@ -204,8 +195,8 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 
 func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	probe := Command{
-		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, NoNewPrivileges: cmd.NoNewPrivileges,
-		Paths: cmd.Paths.WithOwnSignals(false), User: cmd.User,
+		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, Mark: cmd.Mark,
+		NoNewPrivileges: cmd.NoNewPrivileges, Paths: cmd.Paths.WithOwnSignals(false), User: cmd.User,
 	}
 	if err := probe.Check(); err != nil {
 		return nil, fmt.Errorf("exec probe: %w", err)

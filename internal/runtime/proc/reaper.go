@@ -7,25 +7,26 @@ import "sync"
 // Command.Reaper are left to their Process. The zero value is ready to use.
 type Reaper struct {
 	mu  sync.Mutex
-	own map[int]struct{}
+	own map[int]Mark
 
 	hidden bool // a child that was started here may hide an orphan that has ended
 }
 
-// fork runs f, which creates a child. Nothing is collected before its pid is recorded, since it
-// may have ended already.
-func (r *Reaper) fork(f func() (pid int, err error)) (int, error) {
+// fork runs f, which creates a child with a mark. Nothing is collected before its pid is
+// recorded, since it may have ended already.
+func (r *Reaper) fork(mark Mark, f func() (pid int, err error)) (int, error) {
 	if r == nil {
 		return f()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	mark.pass()
 	pid, err := f()
 	if err == nil {
 		if r.own == nil {
-			r.own = make(map[int]struct{})
+			r.own = make(map[int]Mark)
 		}
-		r.own[pid] = struct{}{}
+		r.own[pid] = mark
 	}
 	return pid, err
 }

@@ -1,0 +1,89 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// The mark is the soft RLIMIT_RTTIME, the processor time that a real-time process may use without
+// a pause. It is inherited by fork and kept by execve; everybody can read it in /proc, and only
+// programs with real-time priority change it. Marks are so large that they limit nothing: the
+// smallest one is 146,000 years.
+const (
+	markLimit       = unix.RLIMIT_RTTIME
+	firstMark  Mark = 1 << 62
+	markBits   Mark = firstMark - 1
+	limitField      = "Max realtime timeout"
+)
+
+// MarkOf returns the mark for a number.
+func MarkOf(n uint64) Mark { return firstMark | Mark(n)&markBits }
+
+// pass makes the mark that of the children that this program starts from now on. If the program
+// itself is limited they have none.
+func (m Mark) pass() {
+	var l unix.Rlimit
+	if unix.Getrlimit(markLimit, &l) != nil {
+		return
+	}
+	l.Cur = l.Max
+	if m != 0 && uint64(m) < l.Max {
+		l.Cur = uint64(m)
+	}
+	unix.Setrlimit(markLimit, &l)
+}
+
+// ReadMark returns the mark of a process; 0 if it has none.
+func ReadMark(pid int) Mark {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	if err != nil {
+		return 0
+	}
+	i := bytes.Index(b, []byte(limitField))
+	if i < 0 {
+		return 0
+	}
+	f := bytes.Fields(b[i+len(limitField):])
+	if len(f) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(f[0]), 10, 64) // "unlimited" is none
+	if err != nil || Mark(n) < firstMark {
+		return 0
+	}
+	return Mark(n)
+}
+
+// Strays lists the children of this program that wanted selects, with all their descendants.
+// Children that have ended are left out.
+func (r *Reaper) Strays(wanted func(Stray) bool) (all []Identity, err error) {
+	r.mu.Lock() // a new child is not recorded yet, and reaping one meanwhile could hide another one
+	defer r.mu.Unlock()
+	children, err := childFinder()
+	if err != nil {
+		return nil, fmt.Errorf("listing what was left behind: %w", err)
+	}
+	for _, pid := range children(os.Getpid()) {
+		stray := Stray{PID: pid}
+		if stray.Mark, stray.Child = r.own[pid]; !stray.Child {
+			stray.Mark = ReadMark(pid)
+		}
+		if !wanted(stray) {
+			continue
+		}
+		id, err := Identify(pid)
+		if err != nil || Observe(id) == Dead {
+			continue
+		}
+		below, err := Descendants(pid)
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, id), below...)
+	}
+	return all, nil
+}
