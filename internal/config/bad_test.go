@@ -200,7 +200,7 @@ var badInput = []struct{ name, text, want string }{
 		17:11: runtime is "docker", expected one of proc, tmux
 		19:11: persist is a string, expected true or false`},
 	{"daemon", base + "[daemon]\npatrol_interval = \"0s\"\nmax_restarts = -1\nrestart_window = \"-1h\"\nshutdown_timeout = \"-5s\"\ndrift_drain_timeout = \"0d\"\nmax_parallel_starts = 0\n" +
-		"max_claims = 1001\n" +
+		"agents_per_shim = 257\nmax_claims = 1001\n" +
 		"gc_interval = \"7 days\"\nwisp_ttl = 24\nttl = \"106752d\"\nwisp_gc_interval = \"1h\"\npatrol_intervall = 1\n", `
 		5:19: patrol_interval is "0s", expected a duration above zero
 		6:16: max_restarts is -1, expected an integer from 0 to 1000000 or "unlimited"
@@ -208,12 +208,13 @@ var badInput = []struct{ name, text, want string }{
 		8:20: shutdown_timeout is "-5s", negative, expected a duration such as "10s" or "1h30m"
 		9:23: drift_drain_timeout is "0d", expected a duration above zero
 		10:23: max_parallel_starts is 0, expected an integer from 1 to 1000
-		11:14: max_claims is 1001, expected an integer from 0 to 1000
-		12:15: gc_interval is "7 days", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
-		13:1: wisp_ttl and ttl mean the same, expected one of them; remove one of the two
-		14:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
-		15:1: wisp_gc_interval and gc_interval mean the same, expected one of them; remove one of the two
-		16:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
+		11:19: agents_per_shim is 257, expected an integer from 1 to 256
+		12:14: max_claims is 1001, expected an integer from 0 to 1000
+		13:15: gc_interval is "7 days", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
+		14:1: wisp_ttl and ttl mean the same, expected one of them; remove one of the two
+		15:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
+		16:1: wisp_gc_interval and gc_interval mean the same, expected one of them; remove one of the two
+		17:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
 	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\n", `
 		4:13: suspended is a string, expected true or false; write true without quotes
 		6:19: patrol_interval is 1ns, expected at least 10ms`},

@@ -27,6 +27,11 @@ func newLoop(c *Controller) *reconcile.Loop {
 		BeforePass: func() {
 			c.orphans.Start()
 			c.hashes.Refresh(c.fleet().Files)
+			for _, r := range c.opts.Runtimes {
+				if s, ok := r.(interface{ SetPerShim(n int) }); ok {
+					s.SetPerShim(c.fleet().Patrol.PerShim)
+				}
+			}
 		},
 		AfterPlan: func() {
 			c.restarts.DropOvertaken(c.agents.Session, c.loop.IsBusy)

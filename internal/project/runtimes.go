@@ -23,7 +23,7 @@ import (
 // may still run there. output may be nil. The caller must call end.
 func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logger,
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
-	shims, err := shim.Open(shim.Options{Dir: p.Slots(), Output: output, Logger: l})
+	shims, err := shim.Open(shim.Options{Dir: p.Slots(), PerShim: tree.Patrol.PerShim, Output: output, Logger: l})
 	if err != nil {
 		return nil, nil, err
 	}

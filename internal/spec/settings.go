@@ -28,6 +28,8 @@ type Patrol struct {
 	DriftDrainTimeout time.Duration
 	// Starts is the largest number of concurrent starts, at least 1.
 	Starts int
+	// PerShim is the largest number of agents of a supervisor that share a shim, at least 1.
+	PerShim int
 	// GCInterval is the time between two purges of records. TTL is the time that a closed record
 	// is kept. Nothing is purged unless both are above zero.
 	GCInterval, TTL time.Duration
@@ -47,6 +49,7 @@ func (p Patrol) Purges() bool { return p.GCInterval > 0 && p.TTL > 0 }
 const (
 	MinPatrolInterval = 10 * time.Millisecond
 	MaxStarts         = 1000
+	MaxPerShim        = 256
 	MaxClaims         = 1000
 	MaxFailedTasks    = 50
 )
@@ -62,8 +65,8 @@ const DefaultMaxClaims = 3
 func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
-		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, MaxClaims: DefaultMaxClaims,
-		MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
+		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, PerShim: 32,
+		MaxClaims: DefaultMaxClaims, MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
 	}
 }
 

@@ -193,7 +193,7 @@ func TestGroupIsGone(t *testing.T) {
 func TestGroupOfAnotherSlot(t *testing.T) {
 	dir := slotsDir(t)
 	r := openGroups(t, dir)
-	victim := start(t, r, sh("app/victim", 1, "exec sleep 1000"))
+	victim := start(t, r, sh("other/victim", 1, "exec sleep 1000"))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	r.Close()
 	shim := shimOf(s)
@@ -212,7 +212,7 @@ func TestGroupOfAnotherSlot(t *testing.T) {
 		}
 		r = open(t, dir)
 		wait(t, "the end", adopt(t, r, "app/a").Done())
-		if o := adopt(t, r, "app/victim").Observe(); o.Life != runtime.Alive {
+		if o := adopt(t, r, "other/victim").Observe(); o.Life != runtime.Alive {
 			t.Errorf("%q: %+v", group, o)
 		}
 		r.Close()

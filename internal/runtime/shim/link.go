@@ -42,37 +42,50 @@ type link struct {
 	closed  chan struct{}
 }
 
-// dial connects to the shim of a slot. It reaches the socket through the descriptor of the
-// directory, because the path may be too long for a socket address.
+// dial connects to the shim of a slot.
 func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
-	d, err := private.OpenDir(dir)
+	c, err := connect(ctx, dir, wire.SocketFile)
 	if err != nil {
 		return nil, nil, err
 	}
+	l, hello, err := greet(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, hello.State, nil
+}
+
+// connect connects to a socket in a directory, whose peer must be of this user or root. It reaches
+// the socket through the descriptor of the directory, because the path may be too long for a socket
+// address.
+func connect(ctx context.Context, dir, name string) (*net.UnixConn, error) {
+	d, err := private.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	defer d.Close()
-	name := "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + wire.SocketFile
 	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", name)
+	c, err := dialer.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(d.Fd()))+"/"+name)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		return nil, nil, fmt.Errorf("connecting to %s: %w", filepath.Join(dir, wire.SocketFile), err)
+		return nil, fmt.Errorf("connecting to %s: %w", filepath.Join(dir, name), err)
 	}
 	uc := c.(*net.UnixConn)
 	if err := wire.CheckPeer(uc); err != nil {
 		uc.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return greet(ctx, uc)
+	return uc, nil
 }
 
 // greet says hello and returns the answer of the shim. Only one goroutine may use the link until
 // run is called.
-func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
+func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.Message, error) {
 	l := &link{c: c, r: wire.NewReader(c), pending: make(map[uint64]chan *wire.Message), closed: make(chan struct{})}
-	fail := func(err error) (*link, *wire.State, error) {
+	fail := func(err error) (*link, *wire.Message, error) {
 		c.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSilent
@@ -100,7 +113,7 @@ func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.State, error) {
 			}
 			c.SetDeadline(time.Time{})
 			l.id, l.restricts, l.confines = 1, m.State.Restricts, m.State.Confines
-			return l, m.State, nil
+			return l, m, nil
 		}
 	}
 }
@@ -110,7 +123,8 @@ func (l *link) ignores(launch runtime.Launch) bool {
 	return (launch.NoNewPrivileges || launch.User != nil) && !l.restricts || launch.Paths != nil && !l.confines
 }
 
-func (l *link) send(m *wire.Message) error {
+// send sends a message, with files that the shim gets, too.
+func (l *link) send(m *wire.Message, files ...*os.File) error {
 	b, err := wire.Encode(m)
 	if err != nil {
 		return err
@@ -118,7 +132,11 @@ func (l *link) send(m *wire.Message) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.c.SetWriteDeadline(time.Now().Add(callTimeout))
-	_, err = l.c.Write(b)
+	if len(files) > 0 {
+		err = wire.SendFiles(l.c, b, files)
+	} else {
+		_, err = l.c.Write(b)
+	}
 	return err
 }
 
@@ -165,7 +183,7 @@ func (l *link) lost() bool { return slots.IsClosed(l.closed) }
 
 // call sends a request and returns its answer; an Error message is returned as an error. After
 // errLinkLost, errSilent and the end of ctx it is unknown whether the request was carried out.
-func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) {
+func (l *link) call(ctx context.Context, m wire.Message, files ...*os.File) (*wire.Message, error) {
 	answer := make(chan *wire.Message, 1)
 	l.mu.Lock()
 	if l.err != nil {
@@ -181,7 +199,7 @@ func (l *link) call(ctx context.Context, m wire.Message) (*wire.Message, error) 
 		defer l.mu.Unlock()
 		delete(l.pending, m.ID)
 	}()
-	if err := l.send(&m); err != nil {
+	if err := l.send(&m, files...); err != nil {
 		if errors.Is(err, wire.ErrTooLong) {
 			return nil, err
 		}

@@ -45,11 +45,8 @@ func openWith(t testing.TB, o Options) *Runtime {
 	}
 	t.Cleanup(func() {
 		r.Close()
-		logs, _ := filepath.Glob(filepath.Join(o.Dir, "*", wire.ShimLog))
-		for _, f := range logs {
-			if b, _ := os.ReadFile(f); len(b) > 0 {
-				t.Errorf("a shim has failed:\n%s", b)
-			}
+		if b, _ := os.ReadFile(filepath.Join(o.Dir, wire.ShimLog)); len(b) > 0 {
+			t.Errorf("a shim has failed:\n%s", b)
 		}
 	})
 	return r

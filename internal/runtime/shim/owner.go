@@ -12,61 +12,122 @@ import (
 
 var _ runtime.Owner = (*Runtime)(nil)
 
-// owners maps shims and slots to agents. The zero value is empty.
+// owners maps processes and slots to agents. The zero value is empty.
 type owners struct {
-	mu    sync.Mutex
-	shims map[proc.Identity]string // paths by the shim of the slot
-	slots map[string]string        // paths by the name of the directory
+	mu     sync.Mutex
+	shims  map[proc.Identity]bool
+	agents map[proc.Identity]*slot // their processes
+	marks  map[proc.Mark]*slot
+	slots  map[string]*slot // by the name of the directory
 }
 
-// add adds a slot, and replaces its last shim by another one unless that is zero.
-func (o *owners) add(s *slot, last, shim proc.Identity) {
+// add adds a slot.
+func (o *owners) add(s *slot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.shims == nil {
-		o.shims, o.slots = make(map[proc.Identity]string), make(map[string]string)
+	if o.slots == nil {
+		o.shims, o.agents = make(map[proc.Identity]bool), make(map[proc.Identity]*slot)
+		o.marks, o.slots = make(map[proc.Mark]*slot), make(map[string]*slot)
 	}
-	delete(o.shims, last)
-	if shim.PID > 0 {
-		o.shims[shim] = s.path
+	name := filepath.Base(s.dir)
+	o.slots[name], o.marks[wire.Mark(name)] = s, s
+}
+
+// addShim adds a shim.
+func (o *owners) addShim(id proc.Identity) {
+	if id.PID == 0 {
+		return
 	}
-	o.slots[filepath.Base(s.dir)] = s.path
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shims[id] = true
+}
+
+// setAgent replaces the process of the agent of a slot.
+func (o *owners) setAgent(s *slot, before, now proc.Identity) {
+	if before == now {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.agents, before)
+	if now.PID > 0 {
+		o.agents[now] = s
+	}
 }
 
 // remove removes a slot.
-func (o *owners) remove(s *slot, shim proc.Identity) {
+func (o *owners) remove(s *slot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.shims, shim)
-	delete(o.slots, filepath.Base(s.dir))
+	name := filepath.Base(s.dir)
+	if o.slots[name] == s {
+		delete(o.slots, name)
+		delete(o.marks, wire.Mark(name))
+	}
 }
 
-// Owner finds the agent of a process by its shim, which stays an ancestor of all descendants as
-// long as it runs, and by the agent's control group.
-func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
-	name := r.groupSlot(l.Group)
-	r.owners.mu.Lock()
-	path, in := r.owners.slots[name]
-	at = len(l.Processes)
-	if in {
-		at = 0
+// left records that a shim has left a slot.
+func (o *owners) left(name string, shim proc.Identity) {
+	o.mu.Lock()
+	s := o.slots[name]
+	o.mu.Unlock()
+	if s == nil {
+		return
 	}
-	for i, id := range l.Processes[:at] {
-		if p, ok := r.owners.shims[id]; ok {
-			path, at, in = p, i, true
-			break
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shim == shim {
+		s.shim = proc.Identity{}
+	}
+}
+
+// forgetShim removes a shim that has ended.
+func (o *owners) forgetShim(id proc.Identity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.shims, id)
+}
+
+// Owner finds the agent of a process by its shim, which stays an ancestor of all descendants of
+// its agents as long as it runs, and by the agent's control group. Below the shim is the process of
+// the agent, or one that it has left behind, with its mark.
+func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
+	r.owners.mu.Lock()
+	grouped := r.owners.slots[r.groupSlot(l.Group)]
+	r.owners.mu.Unlock()
+	if grouped != nil {
+		return grouped.path, 0
+	}
+	for i, id := range l.Processes {
+		r.owners.mu.Lock()
+		known := r.owners.shims[id]
+		r.owners.mu.Unlock()
+		if !known && !wire.IsShim(r.Dir, id) {
+			continue
 		}
+		if i == 0 {
+			return "", 0
+		}
+		return r.below(id, l.Processes[i-1]), i
+	}
+	return "", -1
+}
+
+// below returns the path of the agent to which a child of a shim belongs; empty if that is not
+// known.
+func (r *Runtime) below(shim, child proc.Identity) string {
+	mark := proc.ReadMark(child.PID)
+	r.owners.mu.Lock()
+	s := r.owners.agents[child]
+	if s == nil {
+		s = r.owners.marks[mark]
 	}
 	r.owners.mu.Unlock()
-	for i, id := range l.Processes[:at] {
-		if p := wire.ShimAt(r.Dir, id); p != "" {
-			return p, i
-		}
+	if s != nil {
+		return s.path
 	}
-	if !in {
-		return "", -1
-	}
-	return path, at
+	return wire.AgentOf(r.Dir, shim, mark)
 }
 
 // groupSlot returns the name of the slot whose control group a path ends in, or in a group below

@@ -1,18 +1,14 @@
 package shim
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
@@ -66,7 +62,7 @@ func (s *slot) setShim(shim proc.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shim != shim {
-		s.r.owners.add(s, s.shim, shim)
+		s.r.owners.addShim(shim)
 	}
 	s.shim = shim
 	if s.lock == nil {
@@ -119,42 +115,47 @@ const wakeShimsTimeout = 3 * time.Second
 
 // wakeShims finds shims whose slots were removed while no daemon ran. Their working directories
 // in /proc are the only trace of them. It wakes them, so that they create their slots again.
-func wakeShims(ctx context.Context, dir string) {
+func (r *Runtime) wakeShims(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, wakeShimsTimeout)
 	defer cancel()
 	pids, _ := proc.PIDs()
+	ahead := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
 	for _, pid := range pids {
-		at, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
-		if err != nil {
+		id, dir, ok := wire.ShimIn(pid)
+		if !ok || dir != r.Dir {
 			continue
 		}
-		at, removed := strings.CutSuffix(at, " (deleted)")
-		if filepath.Dir(at) != dir || !removed && hasFiles(at) {
-			continue
-		}
-		id, err := proc.Identify(pid)
-		if err != nil || !isShim(pid) {
-			continue
-		}
-		id.Signal(wire.WakeSignal)
-		wg.Go(func() { // until the slot exists, or the shim has ended
-			tick := time.NewTicker(5 * time.Millisecond)
-			defer tick.Stop()
-			for !hasFiles(at) && proc.Observe(id) == proc.Alive {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return
-				}
-			}
+		ahead <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-ahead }()
+			wakeShim(ctx, r.Dir, id)
 		})
 	}
 	wg.Wait()
 }
 
-// isShim distinguishes shims from agents, which may have any working directory.
-func isShim(pid int) bool {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && bytes.HasPrefix(line, []byte("coppice\x00shim\x00"+server.RunArg+"\x00"))
+// wakeShim returns when a shim has created removed files again, or has ended.
+func wakeShim(ctx context.Context, dir string, id proc.Identity) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for woken := false; proc.Observe(id) == proc.Alive; {
+		l, _, err := dialTrunk(ctx, dir, wire.TrunkName(id.PID))
+		if err == nil {
+			err = l.ask(&wire.Message{Type: wire.Wake})
+			l.c.Close()
+		}
+		if err == nil {
+			return
+		}
+		if !woken {
+			id.Signal(wire.WakeSignal)
+			woken = true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -1,14 +1,17 @@
 // Package shim runs agents so that they outlive the daemon. Each agent has a slot, a directory
-// that belongs to a small process of its own (package server) as long as that runs. Runtime is
-// the daemon's side: it starts shims, talks to them, and finds them again.
+// that belongs to a process next to the daemon (package server) as long as that serves it. Several
+// agents of a supervisor share such a shim. Runtime is the daemon's side: it starts shims, gives
+// them slots, talks to them, and finds them again.
 //
 // The state of a slot is decided by evidence, the strongest first:
 //
 //  1. An answer on the shim's socket.
-//  2. The lock of the slot, which a shim holds from before its first instruction to its end. A
-//     process that gets it knows that no shim runs, and is the only one to start another.
+//  2. The lock of the slot, which a shim holds as long as it serves the slot: the process that
+//     has given it the slot has passed on the lock. A process that gets the lock knows that no shim
+//     serves the slot, and is the only one to give it to another.
 //  3. The identity of the shim in the state file, or in the lock file, where the shim notes what
-//     it is about to start. That shim must have ended before the slot is taken over.
+//     it is about to start, and that it has left. Without that, it must have ended before the slot
+//     is taken over.
 //  4. The exit record. Without one the last incarnation was lost: its shim was killed, and the
 //     agent died with it (PDEATHSIG). What that left behind is in the control group of the slot,
 //     if there is one, or has the marker of the slot in its environment. It is killed before the
@@ -27,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -42,6 +46,8 @@ type Options struct {
 	// Executable is called with "shim" as its first argument and must run server.Main then.
 	// Empty means this program.
 	Executable string
+	// PerShim is how many agents of a supervisor share a shim at most. 0 means DefaultPerShim.
+	PerShim int
 	// WithoutGroups disables control groups.
 	WithoutGroups bool
 	// Output, if not nil, gets each line of each agent. The calls for an agent are sequential
@@ -62,6 +68,8 @@ type Runtime struct {
 	sweeper proc.Sweeper
 	groups  groups
 	owners  owners
+	hosts   hosts
+	perShim atomic.Int64
 }
 
 var _ runtime.Runtime = (*Runtime)(nil)
@@ -69,11 +77,12 @@ var _ runtime.Runtime = (*Runtime)(nil)
 // Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {
 	r := &Runtime{exe: o.Executable, output: o.Output, log: o.Logger}
+	r.SetPerShim(o.PerShim)
 	var err error
 	if r.Table, err = slots.Open(o.Dir, r.newSlot); err != nil {
 		return nil, err
 	}
-	wakeShims(context.Background(), r.Dir)
+	r.wakeShims(context.Background())
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also if a newer file has replaced it
 	}
@@ -83,6 +92,9 @@ func Open(o Options) (*Runtime, error) {
 	r.groups.find(r, o.WithoutGroups)
 	return r, nil
 }
+
+// SetPerShim replaces Options.PerShim for slots that are given to shims from now on.
+func (r *Runtime) SetPerShim(n int) { r.perShim.Store(int64(cmp.Or(max(0, n), DefaultPerShim))) }
 
 // Kind returns "proc".
 func (r *Runtime) Kind() string { return "proc" }
@@ -98,7 +110,7 @@ func (r *Runtime) read(l *link) {
 
 func (r *Runtime) newSlot(path, dir string) *slot {
 	s := &slot{r: r, path: path, dir: dir, turn: make(chan struct{}, 1), group: r.groups.of(dir)}
-	r.owners.add(s, proc.Identity{}, proc.Identity{})
+	r.owners.add(s)
 	return s
 }
 

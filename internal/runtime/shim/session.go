@@ -144,6 +144,7 @@ func (ses *session) update(st *wire.State) {
 	ses.slot.setShim(st.Shim)
 	ses.slot.setSession(ses)
 	wasReady := ses.state.Ready
+	ses.slot.r.owners.setAgent(ses.slot, ses.state.Agent, st.Agent)
 	ses.state = *st
 	if st.Said != nil {
 		ses.said = st.Said.Notice(time.Now())

@@ -149,7 +149,8 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err) && proc.Observe(s.lastShim()) == proc.Dead:
+		case err != nil && wire.IsMissing(err) && (proc.Observe(s.lastShim()) == proc.Dead ||
+			s.r.leftBy(ctx, s.lastShim(), filepath.Base(s.dir))):
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -412,7 +413,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 func (s *slot) Remove(ctx context.Context) error {
 	err := s.remove(ctx)
 	if err == nil {
-		s.r.owners.remove(s, s.lastShim())
+		s.r.owners.remove(s)
 	}
 	return err
 }

@@ -22,8 +22,11 @@ import (
 // shimEnv lists the variables that a shim inherits. It needs few, and the agent has its own.
 var shimEnv = []string{"TMPDIR", "XDG_RUNTIME_DIR", "GORACE", "GOCOVERDIR"}
 
-// spawn starts the shim of a slot and passes the lock on to it.
-func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
+// startShim starts a shim, and returns its trunk.
+func (r *Runtime) startShim(ctx context.Context, key string) (*link, proc.Identity, error) {
+	fail := func(err error) (*link, proc.Identity, error) {
+		return nil, proc.Identity{}, fmt.Errorf("starting a shim: %w", err)
+	}
 	var opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -32,26 +35,25 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	}()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return fail(err)
 	}
 	opened = append(opened, null)
-	last, err := private.OpenFile(filepath.Join(s.dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	last, err := private.OpenFile(filepath.Join(r.Dir, wire.ShimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("starting a shim: %w", err)
+		return fail(err)
 	}
 	opened = append(opened, last)
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return nil, fmt.Errorf("starting a shim: %w", err)
+		return fail(err)
 	}
 	opened = append(opened, theirs)
 
-	files := make([]*os.File, max(server.LockFD, server.ConnFD)+1)
-	files[0], files[1], files[2] = null, null, last
-	files[server.LockFD], files[server.ConnFD] = lock, theirs
-	// ps shows the agent of a shim.
-	argv := []string{"coppice", "shim", server.RunArg, plaintext.Line(fmt.Sprintf("%.200s", s.path))}
-	env := []string{"GOMAXPROCS=1", wire.MarkerEnv + "=" + wire.Marker(s.dir)}
+	files := make([]*os.File, server.ConnFD+1)
+	files[0], files[1], files[2], files[server.ConnFD] = null, null, last, theirs
+	// ps shows whose agents the shim has.
+	argv := []string{"coppice", "shim", server.RunArg, plaintext.Line(fmt.Sprintf("%.200s", key))}
+	env := []string{"GOMAXPROCS=1"}
 	for _, kv := range os.Environ() {
 		for _, name := range shimEnv {
 			if strings.HasPrefix(kv, name+"=") {
@@ -59,17 +61,15 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 			}
 		}
 	}
-	s.used = true
-	child, err := proc.Detach(s.r.exe, argv, env, s.dir, files)
+	child, err := proc.Detach(r.exe, argv, env, r.Dir, files)
 	if err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("starting a shim: %w", err)
+		return fail(err)
 	}
-	s.setShim(child.Identity) // before there is an agent, whose owner must be known then
-	s.r.Background(func() {   // reaps it while the runtime is open
+	r.Background(func() { // reaps it while the runtime is open
 		select {
 		case <-child.Done():
-		case <-s.r.Ctx.Done():
+		case <-r.Ctx.Done():
 			child.Release()
 			<-child.Done()
 		}
@@ -78,9 +78,9 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	l, _, err := greet(ctx, ours)
 	if err != nil {
 		ended := exitHint(child) // first, since the log is complete then
-		return nil, fmt.Errorf("starting a shim (%s%s): %w", ended, s.logHint(), err)
+		return nil, proc.Identity{}, fmt.Errorf("starting a shim (%s%s): %w", ended, r.logHint(child.PID), err)
 	}
-	return l, nil
+	return l, child.Identity, nil
 }
 
 // exitTimeout bounds the wait for the exit of a shim that could not be greeted. It closes its
@@ -103,13 +103,18 @@ func exitHint(shim *proc.Detached) string {
 // maxShimLog bounds what is read of the log of a shim.
 const maxShimLog = 1 << 20
 
-// logHint quotes the last line in the log of a shim of this slot, or names the log.
-func (s *slot) logHint() string {
-	name := filepath.Join(s.dir, wire.ShimLog)
+// logHint quotes the last line of a shim in the log of all shims, or names the log.
+func (r *Runtime) logHint(pid int) string {
+	name := filepath.Join(r.Dir, wire.ShimLog)
 	text, err := private.ReadFile(name, maxShimLog)
-	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
-		line = line[strings.LastIndexByte(line, '\n')+1:]
-		return fmt.Sprintf("it says %.300q in %s", plaintext.Line(line), name)
+	said := ""
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, server.Signature(pid)) {
+			said = strings.TrimSpace(line)
+		}
+	}
+	if err == nil && said != "" {
+		return fmt.Sprintf("it says %.300q in %s", plaintext.Line(said), name)
 	}
 	return name + " may say more"
 }

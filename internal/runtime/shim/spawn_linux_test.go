@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // An error about a shim quotes the last line of its log only if that is a regular file: the
@@ -23,21 +24,23 @@ func TestShimLogIsNoFile(t *testing.T) {
 		place func(name string) error
 		want  string
 	}{
-		"file":      {func(name string) error { return os.WriteFile(name, []byte("first\nlast\n"), 0o600) }, `says "last"`},
+		"file": {func(name string) error {
+			return os.WriteFile(name, []byte("at 1 coppice shim 7: first\nat 2 coppice shim 7: last\nat 3 coppice shim 70: another\n"), 0o600)
+		}, `says "at 2 coppice shim 7: last"`},
 		"huge file": {func(name string) error { return errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 1<<40)) }, "may say more"},
 		"link":      {func(name string) error { return os.Symlink(outside, name) }, "may say more"},
 		"fifo":      {func(name string) error { return syscall.Mkfifo(name, 0o600) }, "may say more"},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			s := &slot{dir: t.TempDir()}
-			if err := c.place(filepath.Join(s.dir, wire.ShimLog)); err != nil {
+			r := &Runtime{Table: &slots.Table[*slot]{Dir: t.TempDir()}}
+			if err := c.place(filepath.Join(r.Dir, wire.ShimLog)); err != nil {
 				t.Fatal(err)
 			}
 			said := make(chan struct{})
 			var text string
 			go func() {
 				defer close(said)
-				text = s.logHint()
+				text = r.logHint(7)
 			}()
 			wait(t, "what the shim has said", said)
 			if !strings.Contains(text, c.want) {

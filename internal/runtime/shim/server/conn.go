@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -26,7 +25,7 @@ const (
 
 // conn is a client. One goroutine reads and another one writes.
 type conn struct {
-	s    *server
+	s    *slot // nil for a trunk
 	c    *net.UnixConn
 	out  chan []byte
 	wake chan struct{} // the view or the listener has something to write
@@ -182,18 +181,25 @@ func (c *conn) answer(request *wire.Message, st *wire.State, err error) {
 	}
 }
 
-// serve handles one client. Whatever it sends affects only its own connection.
-func (s *server) serve(uc *net.UnixConn) {
-	c := &conn{s: s, c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	if err := wire.CheckClient(uc, filepath.Dir(s.dir)); err != nil {
-		uc.Close()
-		return
-	}
+func newConn(uc *net.UnixConn) (*conn, error) {
+	c := &conn{c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	var err error
-	if c.raw, err = uc.SyscallConn(); err != nil {
+	c.raw, err = uc.SyscallConn()
+	return c, err
+}
+
+// serve handles one client of the slot. Whatever it sends affects only its own connection.
+func (s *slot) serve(uc *net.UnixConn) {
+	if err := wire.CheckClient(uc, s.shim.dir); err != nil {
 		uc.Close()
 		return
 	}
+	c, err := newConn(uc)
+	if err != nil {
+		uc.Close()
+		return
+	}
+	c.s = s
 	s.mu.Lock()
 	if s.closing || len(s.conns) >= maxConns {
 		s.mu.Unlock()
@@ -222,24 +228,32 @@ func (s *server) serve(uc *net.UnixConn) {
 	}
 	s.closeIfAbandoned()
 	s.restoreFiles()
-	s.releaseMemory()
+	s.shim.releaseMemory()
 }
 
-// handleRequests answers the requests of a client until the connection ends. The error is never
-// nil.
-func (s *server) handleRequests(c *conn) error {
-	r := wire.NewReader(c.c)
+// readHello reads the first message of a client.
+func (c *conn) readHello(r *wire.Reader) (*wire.Message, error) {
 	c.c.SetReadDeadline(time.Now().Add(helloTimeout))
 	m, err := r.Read()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case m.Type != wire.Hello:
-		return fmt.Errorf("the first message is %.40q instead of %s", m.Type, wire.Hello)
+		return nil, fmt.Errorf("the first message is %.40q instead of %s", m.Type, wire.Hello)
 	case m.V != wire.Version:
-		return fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
+		return nil, fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
 	}
-	c.c.SetReadDeadline(time.Time{})
+	return m, c.c.SetReadDeadline(time.Time{})
+}
+
+// handleRequests answers the requests of a client until the connection ends. The error is never
+// nil.
+func (s *slot) handleRequests(c *conn) error {
+	r := wire.NewReader(c.c)
+	m, err := c.readHello(r)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	st := s.snapshot()
 	s.mu.Unlock()
@@ -270,7 +284,7 @@ func (s *server) handleRequests(c *conn) error {
 }
 
 // handle answers one request.
-func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
+func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	switch m.Type {
 	case wire.Look:
 		s.mu.Lock()
@@ -327,7 +341,7 @@ func (s *server) handle(c *conn, m *wire.Message) (*wire.State, error) {
 }
 
 // handleInput handles a message of an attached client.
-func (s *server) handleInput(c *conn, m *wire.Message) error {
+func (s *slot) handleInput(c *conn, m *wire.Message) error {
 	run, err := s.current(m.Incarnation)
 	if err != nil {
 		return nil // the client learns that from the end of the output

@@ -26,7 +26,7 @@ type agentGroup struct {
 
 // openGroup returns the group for the next incarnation, which the daemon has created. It ignores
 // a group that is not of this slot.
-func (s *server) openGroup(g *wire.Group) *agentGroup {
+func (s *slot) openGroup(g *wire.Group) *agentGroup {
 	if g == nil || filepath.Base(g.Dir) != wire.GroupName(s.dir) {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 
 // forkOutside forks again without the group. The errors do not tell whether the group was the
 // problem: missing permissions, an old kernel, or a group that was removed or divided.
-func (s *server) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process,
+func (s *slot) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process,
 	func(context.Context) error, error) {
 	group := run.group
 	run.group = nil
@@ -98,7 +98,7 @@ func outOfMemory(e supervisor.Exit, limit int64) supervisor.Exit {
 }
 
 // leaveGroup removes the group when the shim ends, if it is empty.
-func (s *server) leaveGroup() {
+func (s *slot) leaveGroup() {
 	s.mu.Lock()
 	dir := s.state.Group
 	s.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ type incarnation struct {
 }
 
 // start starts an incarnation for c. It returns when its process exists.
-func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
+func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 	l, err := s.requestedLaunch(m)
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
 	if l.Incarnation != m.Incarnation {
 		return nil, fmt.Errorf("start of incarnation %d with a launch of %d", m.Incarnation, l.Incarnation)
 	}
-	if name, err := wire.DirName(l.Path); err != nil || name != filepath.Base(s.dir) {
+	if name, err := wire.DirName(l.Path); err != nil || name != s.name {
 		return nil, fmt.Errorf("slot %s is not that of agent %.200q", s.dir, l.Path)
 	}
 	run := &incarnation{
@@ -101,12 +100,12 @@ func (s *server) start(c *conn, m *wire.Message) (*wire.State, error) {
 	}
 	go s.unused.close()
 	go s.watch(run, await, &l)
-	s.releaseMemory()
+	s.shim.releaseMemory()
 	return st, nil
 }
 
 // requestedLaunch returns the launch that a start asks for.
-func (s *server) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
+func (s *slot) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
 	switch {
 	case m.Launch != nil:
 		return m.Launch.Unpack(), nil
@@ -124,7 +123,7 @@ func (s *server) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
 }
 
 // claim makes run the incarnation of the slot.
-func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error {
+func (s *slot) claim(run *incarnation, l *runtime.Launch, token string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -141,7 +140,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 	s.pumping++
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
-		Token: token, Shim: s.self, Group: run.group.name(), StartedAt: time.Now(),
+		Token: token, Shim: s.shim.self, Group: run.group.name(), StartedAt: time.Now(),
 	}
 	if s.linger != nil {
 		s.linger.Stop()
@@ -154,7 +153,7 @@ func (s *server) claim(run *incarnation, l *runtime.Launch, token string) error 
 // twice. The state file is written only when the agent runs. The lock file is open and its block
 // allocated, so this is one short write, which a signal does not split. The end of the previous
 // incarnation must be recorded before.
-func (s *server) writeIntent() {
+func (s *slot) writeIntent() {
 	s.records.await(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -169,7 +168,7 @@ func hasCondition(r spec.Ready) bool {
 }
 
 // fork starts the process. await waits for its readiness.
-func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await func(context.Context) error,
+func (s *slot) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await func(context.Context) error,
 	err error) {
 	notify, err := s.listenNotify(l, run)
 	if err != nil {
@@ -187,7 +186,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, awa
 	}
 	cmd := proc.Command{
 		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
-		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.reaper,
+		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.shim.reaper, Mark: s.mark,
 		NoNewPrivileges: l.NoNewPrivileges, Paths: l.Paths, User: l.User,
 	}
 	if notify != nil {
@@ -220,7 +219,7 @@ func (s *server) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, awa
 }
 
 // watch handles an incarnation until its end.
-func (s *server) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
+func (s *slot) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
 	var notReady error
 	ready := l.Ready
 	s.saveState()
@@ -240,7 +239,7 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 			s.broadcastState()
 			s.mu.Unlock()
 			s.saveState()
-			s.releaseMemory()
+			s.shim.releaseMemory()
 		} else {
 			run.process.End(run.graceOrNever())
 		}
@@ -252,7 +251,7 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 		s.unused.add(run.notify)
 	}
 	exit := run.group.explainExit(run.process.Exit()) // before the group is removed
-	sweep(&s.reaper, run.group)
+	s.sweep(run.group)
 	stopped, overdue := run.asked()
 	switch {
 	case overdue && exit.Kind != supervisor.Normal:
@@ -268,7 +267,7 @@ func (s *server) watch(run *incarnation, await func(context.Context) error, l *r
 	s.outputEnded()
 }
 
-func (s *server) outputEnded() {
+func (s *slot) outputEnded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pumped(1)
@@ -280,7 +279,7 @@ func (s *server) outputEnded() {
 // If this process is killed in between, those who got the report know the end. For all others
 // the incarnation is lost, as if that had happened a moment earlier. The record is synced later
 // still: only a power cut could undo it, and that ends everything else, too.
-func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
+func (s *slot) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 	run.stopTimers()
 	s.output.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
 	end := wire.NewEnd(exit, at)
@@ -295,7 +294,7 @@ func (s *server) end(run *incarnation, exit supervisor.Exit, at time.Time) {
 		close(run.ended)
 	}
 	s.records.add(run.number, end, s, tell)
-	s.releaseMemory()
+	s.shim.releaseMemory()
 }
 
 // graceOrNever returns the grace period, or the longest duration if there is none.

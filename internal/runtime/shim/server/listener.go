@@ -32,7 +32,7 @@ type listener struct {
 }
 
 // listenTo makes c the listener of the slot, and closes the previous one.
-func (s *server) listenTo(c *conn, partial bool) {
+func (s *slot) listenTo(c *conn, partial bool) {
 	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
 	c.listener = l

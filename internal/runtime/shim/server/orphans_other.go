@@ -2,12 +2,8 @@
 
 package server
 
-import (
-	"errors"
-
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-)
+import "errors"
 
 func becomeReaper() error { return errors.ErrUnsupported }
 
-func sweep(*proc.Reaper, *agentGroup) {}
+func (s *slot) sweep(*agentGroup) {}

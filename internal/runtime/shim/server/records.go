@@ -18,7 +18,7 @@ type records struct {
 
 // add reports an end with tell, and records it after that. The views of the incarnation end
 // before its successor may begin.
-func (r *records) add(incarnation uint64, end *wire.End, s *server, tell func()) {
+func (r *records) add(incarnation uint64, end *wire.End, s *slot, tell func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	tell()

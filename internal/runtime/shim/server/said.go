@@ -20,7 +20,7 @@ type said struct {
 }
 
 // listenNotify creates the notify socket of an incarnation, if it wants one.
-func (s *server) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
+func (s *slot) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
@@ -59,7 +59,7 @@ func (u *unused) close() {
 }
 
 // onNotice handles a report of an incarnation. It passes reports on at a limited rate.
-func (s *server) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
+func (s *slot) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != run || u == sdnotify.Nothing {
@@ -81,7 +81,7 @@ func (s *server) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgenc
 	}
 }
 
-func (s *server) broadcastLater(run *incarnation) {
+func (s *slot) broadcastLater(run *incarnation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == run && s.said.news {
@@ -90,7 +90,7 @@ func (s *server) broadcastLater(run *incarnation) {
 }
 
 // broadcastNotice sends the report to all clients. Needs mu.
-func (s *server) broadcastNotice(now time.Time) {
+func (s *slot) broadcastNotice(now time.Time) {
 	s.said.pace.Told(now)
 	s.broadcast(&wire.Message{Type: wire.Said, Incarnation: s.state.Incarnation, Said: s.said.takeNews()})
 }

@@ -5,46 +5,67 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// server is the shim. Locks are taken in the order records, server, output.
-type server struct {
-	dir    string
-	self   proc.Identity
-	reaper proc.Reaper
-	done   chan struct{} // closed when the shim has to end
+// slot is the place of one agent. Locks are taken in the order records, slot, output.
+type slot struct {
+	shim *shim
+	name string // of its directory
+	dir  string
+	mark proc.Mark     // of all that runs in it
+	done chan struct{} // closed when the shim has to leave it
 
 	output  output
 	drained <-chan struct{} // of the last process; used by the next start
 	records records
 	unused  unused
 	saving  sync.Mutex // serializes writes of files
+	socket  socket
 
-	mu           sync.Mutex
-	lock         *os.File
-	listener     *net.UnixListener
-	socket       os.FileInfo // file of the listener
-	state        wire.State
-	launch       runtime.Launch // the last one
-	named        bool           // the state file names this shim; used by start
-	run          *incarnation   // running; nil if none
-	said         said           // of the last incarnation
-	conns        map[*conn]struct{}
-	pumping      int  // incarnations whose output has not ended
-	closing      bool // nothing more is started
-	linger       *time.Timer
-	releaseTimer *time.Timer
+	restoring sync.Mutex // while files are created again
+	left      bool       // guarded by restoring
+
+	mu      sync.Mutex
+	lock    *os.File
+	state   wire.State
+	launch  runtime.Launch // the last one
+	named   bool           // the state file names this shim; used by start
+	run     *incarnation   // running; nil if none
+	said    said           // of the last incarnation
+	conns   map[*conn]struct{}
+	pumping int  // incarnations whose output has not ended
+	closing bool // nothing more is started
+	linger  *time.Timer
 }
 
-// startLinger is called when no agent runs: the shim waits some time for the next one. Needs mu.
-func (s *server) startLinger() {
+// newSlot returns the slot in a directory, whose lock this process holds.
+func newSlot(p *shim, name string, lock *os.File) *slot {
+	dir := filepath.Join(p.dir, name)
+	s := &slot{
+		shim: p, name: name, dir: dir, mark: wire.Mark(name), lock: lock,
+		conns: make(map[*conn]struct{}), done: make(chan struct{}),
+	}
+	s.socket.name, s.socket.accept = filepath.Join(name, wire.SocketFile), s.serve
+	s.output.log = logfile.NewWriter(filepath.Join(dir, logfile.Name))
+	var err error
+	s.state, err = lastState(dir)
+	s.state.Version = wire.Version
+	if err != nil {
+		s.state.Detail = err.Error()
+	}
+	return s
+}
+
+// startLinger is called when no agent runs: the shim keeps the slot for some time, for the next
+// one. Needs mu.
+func (s *slot) startLinger() {
 	if s.linger != nil {
 		s.linger.Stop()
 	}
@@ -61,25 +82,25 @@ func (s *server) startLinger() {
 	})
 }
 
-// close ends the shim. Needs mu; no agent may run.
-func (s *server) close() {
+// close makes the shim leave the slot. Needs mu; no agent may run.
+func (s *slot) close() {
 	if !s.closing {
 		s.closing = true
 		s.pumped(0)
 	}
 }
 
-// pumped records that the output of n incarnations has ended. A closing shim waits for that.
+// pumped records that the output of n incarnations has ended. A closing slot waits for that.
 // Needs mu.
-func (s *server) pumped(n int) {
+func (s *slot) pumped(n int) {
 	s.pumping -= n
 	if s.closing && s.pumping == 0 {
 		close(s.done)
 	}
 }
 
-// quit ends the shim, if no agent runs.
-func (s *server) quit() error {
+// quit makes the shim leave the slot, if no agent runs.
+func (s *slot) quit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
@@ -89,9 +110,8 @@ func (s *server) quit() error {
 	return nil
 }
 
-// terminate handles SIGTERM, for example when the machine shuts down: it stops the agent
-// gracefully and records its end.
-func (s *server) terminate() {
+// terminate stops the agent gracefully, records its end, and makes the shim leave the slot.
+func (s *slot) terminate() {
 	for {
 		s.mu.Lock()
 		run := s.run
@@ -106,26 +126,26 @@ func (s *server) terminate() {
 	}
 }
 
-// closeIfAbandoned is called when a connection has ended. A shim whose starter has gone before
-// it started anything is useless.
-func (s *server) closeIfAbandoned() {
+// closeIfAbandoned is called when a connection has ended. A slot whose client has gone before it
+// started anything is left.
+func (s *slot) closeIfAbandoned() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil && s.state.Shim != s.self && len(s.conns) == 0 {
+	if s.run == nil && s.state.Shim != s.shim.self && len(s.conns) == 0 {
 		s.close()
 	}
 }
 
 // broadcastState sends the state to all clients. Needs mu.
-func (s *server) broadcastState() {
+func (s *slot) broadcastState() {
 	s.broadcast(&wire.Message{Type: wire.Status, Incarnation: s.state.Incarnation, State: s.snapshot()})
 }
 
 // broadcast sends a message to all clients. Needs mu.
-func (s *server) broadcast(m *wire.Message) { s.broadcastExcept(nil, m) }
+func (s *slot) broadcast(m *wire.Message) { s.broadcastExcept(nil, m) }
 
 // broadcastExcept sends a message to all clients except c. Needs mu.
-func (s *server) broadcastExcept(c *conn, m *wire.Message) {
+func (s *slot) broadcastExcept(c *conn, m *wire.Message) {
 	b, err := wire.Encode(m)
 	if err != nil {
 		return
@@ -138,16 +158,16 @@ func (s *server) broadcastExcept(c *conn, m *wire.Message) {
 }
 
 // snapshot returns the current state. Needs mu.
-func (s *server) snapshot() *wire.State {
+func (s *slot) snapshot() *wire.State {
 	st := s.state
-	st.Shim, st.Restricts, st.Confines = s.self, true, true
+	st.Shim, st.Restricts, st.Confines = s.shim.self, true, true
 	st.Said = wire.NewNotice(s.said.notice, time.Now())
 	st.Activity, st.Told = s.output.log.Activity(), s.output.listener.Load().count()
 	return &st
 }
 
 // current returns the running incarnation if it has this number.
-func (s *server) current(n uint64) (*incarnation, error) {
+func (s *slot) current(n uint64) (*incarnation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -162,7 +182,7 @@ func (s *server) current(n uint64) (*incarnation, error) {
 
 // saveState writes the state file. It is not synced, since its content is useless after the
 // machine has stopped. A full disk must not keep an agent from running.
-func (s *server) saveState() {
+func (s *slot) saveState() {
 	s.mu.Lock()
 	st := s.state
 	s.mu.Unlock()
@@ -170,7 +190,7 @@ func (s *server) saveState() {
 	s.save(wire.StateFile, &st)
 }
 
-func (s *server) save(name string, v any) {
+func (s *slot) save(name string, v any) {
 	file := filepath.Join(s.dir, name)
 	write := func() error {
 		s.saving.Lock()
@@ -186,7 +206,7 @@ func (s *server) save(name string, v any) {
 }
 
 // setDetail shows an error of the background in the state.
-func (s *server) setDetail(err error) {
+func (s *slot) setDetail(err error) {
 	if err == nil {
 		return
 	}
@@ -195,92 +215,20 @@ func (s *server) setDetail(err error) {
 	s.state.Detail = err.Error()
 }
 
-// releaseMemory returns memory to the system some time after an activity. It waits, because a
-// crash is usually followed by a start.
-//
-// A shim that has never collected garbage has nothing to return. The first collection takes a
-// megabyte for its own records, more than an idle shim uses.
-func (s *server) releaseMemory() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.releaseTimer == nil {
-		s.releaseTimer = time.AfterFunc(releaseDelay, func() {
-			var gc debug.GCStats
-			if debug.ReadGCStats(&gc); gc.NumGC > 0 {
-				debug.FreeOSMemory()
-			}
-		})
-		return
-	}
-	s.releaseTimer.Reset(releaseDelay)
-}
-
-const releaseDelay = time.Second
-
-// listen creates the socket. Its directory belongs to this user alone.
-func (s *server) listen() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.done:
-		return nil // no daemon has to find it
-	default:
-	}
-	// The name is relative to the working directory, because the whole path may be too long for
-	// a socket address.
-	os.Remove(wire.SocketFile)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: wire.SocketFile, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("socket in %s: %w", s.dir, err)
-	}
-	if err := os.Chmod(wire.SocketFile, 0o600); err != nil {
-		l.Close()
-		return err
-	}
-	info, err := os.Lstat(wire.SocketFile)
-	if err != nil {
-		l.Close()
-		return err
-	}
-	if old := s.listener; old != nil {
-		old.SetUnlinkOnClose(false)
-		old.Close()
-	}
-	s.listener, s.socket = l, info
-	go s.accept(l)
-	return nil
-}
-
-func (s *server) accept(l *net.UnixListener) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			s.mu.Lock()
-			replaced := s.listener != l
-			s.mu.Unlock()
-			if replaced {
-				return
-			}
-			select {
-			case <-s.done:
-				return
-			case <-time.After(100 * time.Millisecond): // out of descriptors: clients wait in the queue
-			}
-			continue
-		}
-		go s.serve(c)
-	}
-}
-
 // restoreFiles creates removed files again: the socket or the whole directory. It does nothing
 // if another shim has taken the slot meanwhile.
-func (s *server) restoreFiles() {
+func (s *slot) restoreFiles() {
+	s.restoring.Lock()
+	defer s.restoring.Unlock()
+	if s.left {
+		return
+	}
 	s.mu.Lock()
-	lock, socket := s.lock, s.socket
+	lock := s.lock
 	s.mu.Unlock()
 	fresh := false
 	if !wire.SameFile(lock, filepath.Join(s.dir, wire.LockFile)) {
-		if os.MkdirAll(s.dir, 0o700) != nil || os.Chdir(s.dir) != nil {
+		if os.MkdirAll(s.dir, 0o700) != nil {
 			return
 		}
 		f, err := wire.TryLock(s.dir)
@@ -293,10 +241,42 @@ func (s *server) restoreFiles() {
 		lock.Close()
 		fresh = true
 	}
-	if now, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); err != nil || !os.SameFile(now, socket) {
-		s.listen()
-	}
+	s.socket.restore()
 	if fresh {
 		s.saveState()
 	}
+}
+
+// hold serves the slot until it is to be left, and leaves it.
+func (s *slot) hold(first *net.UnixConn) {
+	go s.serve(first)
+	<-s.done
+	s.setDetail(s.records.sync(s.dir))
+	s.unused.close()
+	s.output.listener.Load().flush()
+	s.socket.close()
+	s.leaveGroup()
+	s.restoring.Lock()
+	s.left = true
+	s.mu.Lock()
+	if s.state.Shim == s.shim.self {
+		s.state.Shim = proc.Identity{}
+		if err := wire.WriteIntent(s.lock, &s.state); err != nil { // then its lock alone shows that it is free
+			s.state.Detail = err.Error()
+		}
+	}
+	for c := range s.conns {
+		c.send(nil)
+	}
+	s.lock.Close()
+	s.mu.Unlock()
+	s.restoring.Unlock()
+	s.shim.left(s)
+}
+
+// isRunning reports whether an agent runs in the slot, or is about to.
+func (s *slot) isRunning() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run != nil
 }

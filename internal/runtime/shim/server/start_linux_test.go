@@ -17,7 +17,7 @@ import (
 // after the one that asked for the start was killed.
 func TestClientDuringStart(t *testing.T) {
 	const path = "app/a"
-	s := serverFor(t, path)
+	s := slotFor(t, path)
 	starter := client(t, s)
 	starter.send(&wire.Message{Type: wire.Hello, V: wire.Version, ID: 1})
 	starter.read(func(m *wire.Message) bool { return m.ID == 1 })
@@ -58,28 +58,30 @@ func TestClientDuringStart(t *testing.T) {
 	s.records.await(func() {}) // its record is written
 }
 
-// serverFor returns a server with an empty slot for an agent, in a directory of the test.
-func serverFor(t *testing.T, path string) *server {
+// slotFor returns an empty slot for an agent, in a directory of the test.
+func slotFor(t *testing.T, path string) *slot {
 	t.Helper()
 	name, err := wire.DirName(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), name)
+	slots := t.TempDir()
+	dir := filepath.Join(slots, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir) // the socket is created there
+	t.Chdir(slots) // the socket is created there
 	lock, err := wire.TryLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newServer(dir, lock)
+	p, err := newShim(slots, ".")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := newSlot(p, name, lock)
 	s.records.timer = time.NewTimer(time.Hour) // no sync is written after the test
-	if err := s.listen(); err != nil {
+	if err := s.socket.listen(); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -93,7 +95,7 @@ type testClient struct {
 }
 
 // client returns a client that s serves until the test ends.
-func client(t *testing.T, s *server) *testClient {
+func client(t *testing.T, s *slot) *testClient {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

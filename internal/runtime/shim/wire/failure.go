@@ -77,10 +77,18 @@ var sentinels = [...]struct {
 	{"command", proc.ErrCommand},
 	{"give up", supervisor.ErrDoNotRestart},
 	{"closing", ErrClosing},
+	{"full", ErrFull},
+	{"not served", ErrNotServed},
 }
 
-// ErrClosing means that the shim ends because it was idle.
+// ErrClosing means that the shim leaves the slot because it was idle.
 var ErrClosing = errors.New("shim is closing")
+
+// ErrNotServed means that the shim does not serve the slot.
+var ErrNotServed = errors.New("shim does not serve the slot")
+
+// ErrFull means that the shim has as many slots as it may have.
+var ErrFull = errors.New("shim has enough slots")
 
 // NewFailure describes an error; it returns nil for nil.
 func NewFailure(err error) *Failure {

@@ -24,5 +24,14 @@ func CheckPeer(*net.UnixConn) error { return errors.ErrUnsupported }
 // CheckClient returns errors.ErrUnsupported, since the client is unknown.
 func CheckClient(*net.UnixConn, string) error { return errors.ErrUnsupported }
 
-// ShimAt returns "", since nothing is known of a process.
-func ShimAt(string, proc.Identity) string { return "" }
+// SendFiles returns errors.ErrUnsupported.
+func SendFiles(*net.UnixConn, []byte, []*os.File) error { return errors.ErrUnsupported }
+
+// ShimIn reports false, since nothing is known of a process.
+func ShimIn(int) (id proc.Identity, slots string, ok bool) { return id, "", false }
+
+// IsShim reports false.
+func IsShim(string, proc.Identity) bool { return false }
+
+// AgentOf returns "".
+func AgentOf(string, proc.Identity, proc.Mark) string { return "" }

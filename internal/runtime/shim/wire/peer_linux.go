@@ -1,11 +1,14 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -32,8 +35,9 @@ func CheckClient(c *net.UnixConn, slots string) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range lineage.Processes {
-		if path := ShimAt(slots, id); path != "" {
+	for i, id := range lineage.Processes {
+		if i > 0 && IsShim(slots, id) {
+			path := AgentOf(slots, id, proc.ReadMark(lineage.Processes[i-1].PID))
 			return fmt.Errorf("the peer of the socket is process %d of the agent %.200q, which is restricted", cred.Pid,
 				path)
 		}
@@ -41,18 +45,65 @@ func CheckClient(c *net.UnixConn, slots string) error {
 	return nil
 }
 
-// ShimAt returns the path of the agent whose shim a process is, according to the state file of a
-// slot in a directory; empty if it is none.
-func ShimAt(slots string, id proc.Identity) string {
-	dir, err := os.Readlink("/proc/" + strconv.Itoa(id.PID) + "/cwd")
-	if err != nil || filepath.Dir(dir) != slots {
+// SendFiles sends files with the bytes that announce them.
+func SendFiles(c *net.UnixConn, b []byte, files []*os.File) error {
+	var fds []int
+	for _, f := range files {
+		rc, err := f.SyscallConn()
+		if err != nil {
+			return err
+		}
+		// Not f.Fd(): that would make the file blocking, for both ends of a socket pair.
+		if err := rc.Control(func(fd uintptr) { fds = append(fds, int(fd)) }); err != nil {
+			return err
+		}
+	}
+	n, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil)
+	if err == nil && n < len(b) {
+		_, err = c.Write(b[n:])
+	}
+	runtime.KeepAlive(files)
+	return err
+}
+
+// ShimIn returns the identity of a process and the directory of its slots, if it is a shim.
+func ShimIn(pid int) (id proc.Identity, slots string, ok bool) {
+	at := "/proc/" + strconv.Itoa(pid)
+	dir, err := os.Readlink(at + "/cwd")
+	if err != nil {
+		return id, "", false
+	}
+	line, err := os.ReadFile(at + "/cmdline")
+	if err != nil || !bytes.HasPrefix(line, []byte(ShimArgs)) {
+		return id, "", false
+	}
+	id, err = proc.Identify(pid)
+	return id, strings.TrimSuffix(dir, " (deleted)"), err == nil
+}
+
+// IsShim reports whether a process is a shim of the slots in a directory. Those of earlier versions
+// have a slot as their working directory.
+func IsShim(slots string, id proc.Identity) bool {
+	found, dir, ok := ShimIn(id.PID)
+	return ok && found == id && (dir == slots || filepath.Dir(dir) == slots)
+}
+
+// AgentOf returns the path of the agent of a shim whose processes have a mark, according to the
+// state files of the slots; empty if there is none.
+func AgentOf(slots string, shim proc.Identity, mark proc.Mark) string {
+	entries, err := os.ReadDir(slots)
+	if err != nil || mark == 0 {
 		return ""
 	}
-	st, err := ReadState(dir)
-	if err != nil || st.Shim != id {
-		return ""
+	for _, e := range entries {
+		if Mark(e.Name()) != mark {
+			continue
+		}
+		if st, err := ReadState(filepath.Join(slots, e.Name())); err == nil && st.Shim == shim {
+			return st.Path
+		}
 	}
-	return st.Path
+	return ""
 }
 
 // peer returns the process at the other end, which must belong to this user or to root.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/cgroup"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // Files of a slot, in its directory.
@@ -24,8 +27,10 @@ const (
 	SocketFile = "socket"    // of the shim
 	StateFile  = "slot.json" // State of the last incarnation, without its end
 	ExitFile   = "exit.json" // Record of the last incarnation that has ended
-	ShimLog    = "shim.log"  // errors of the shim itself
 )
+
+// ShimLog is the file with the errors of shims, in the directory of the slots.
+const ShimLog = "shim.log"
 
 // MarkerEnv is in the environment of everything that runs in a slot. Its value is the Marker of
 // the slot.
@@ -66,6 +71,27 @@ func Marker(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:12])
 }
+
+// Mark is the mark of the processes in the slot with this directory name.
+func Mark(name string) proc.Mark {
+	sum := sha256.Sum256([]byte(name))
+	return proc.MarkOf(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// HasMarker reports whether the environment of a process says that it belongs to the slot in a
+// directory.
+func HasMarker(pid int, dir string) bool {
+	return proc.EnvironmentOf(pid)[MarkerEnv] == Marker(dir)
+}
+
+// ShimArgs begins the command line of a shim, as the kernel has it.
+const ShimArgs = "coppice\x00shim\x00run\x00"
+
+// TrunkName is the name of the socket of a shim, in the directory of the slots.
+func TrunkName(pid int) string { return TrunkPrefix + strconv.Itoa(pid) }
+
+// TrunkPrefix begins the names of the sockets of shims.
+const TrunkPrefix = "shim-"
 
 // GroupPrefix begins the names of the control groups of all slots in a directory, and of no
 // others of the machine.
@@ -130,7 +156,7 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 }
 
 // ReadState reads the state file. If the shim has come no further than intending to start
-// another incarnation, it returns that. The error wraps fs.ErrNotExist if nothing was ever
+// another incarnation, it returns that. Shim is zero if it has left the slot. The error wraps fs.ErrNotExist if nothing was ever
 // started.
 func ReadState(dir string) (*State, error) {
 	s, intent := new(State), new(State)
@@ -147,6 +173,9 @@ func ReadState(dir string) (*State, error) {
 	}
 	if intent.Incarnation > 0 && (s.Incarnation != intent.Incarnation || s.Token != intent.Token) {
 		return intent, nil
+	}
+	if intent.Shim == (proc.Identity{}) { // it has left the slot
+		s.Shim = intent.Shim
 	}
 	return s, err
 }

@@ -6,6 +6,10 @@
 // that its answer repeats, and the shim sends its state without an ID whenever it has changed.
 // The messages that are sent while an agent is down are short: its end, and the request to
 // launch it again. A connection with Listen has another format: see Line.
+//
+// A connection to the shim itself, the trunk, has the requests Serve, Wake and Look. Serve comes with two
+// files: the locked lock file of a slot, and a connection, on which the shim then answers as on
+// one to the socket of the slot.
 package wire
 
 import (
@@ -47,7 +51,10 @@ const (
 	Unfinished = "unfinished"
 	Listen     = "listen" // each line of the slot's agents; then Line instead of messages
 	Look       = "look"   // answered by State
-	Quit       = "quit"   // end the shim, if no agent runs
+	Quit       = "quit"   // leave the slot, if no agent runs
+	Serve      = "serve"  // Name, Most, and files: see below
+	Wake       = "wake"   // create removed files again
+	Left       = "left"   // Name, Slots: a slot is no longer served
 	OK         = "ok"
 	Error      = "error" // Failure
 	Status     = "state" // State
@@ -85,6 +92,11 @@ type Message struct {
 	Told    uint64   `json:"told,omitempty"` // with End: see State
 	Said    *Notice  `json:"said,omitempty"` // with End: nil if unchanged
 	Failure *Failure `json:"failure,omitempty"`
+	// Name, of a serve and of left, is that of the directory of a slot.
+	Name  string `json:"name,omitempty"`
+	Most  int    `json:"most,omitempty"`  // of a serve: slots that the shim may have then; 0 means 1
+	Slots int    `json:"slots,omitempty"` // of left and the answer to a hello: slots that the shim has
+	Key   string `json:"key,omitempty"`   // of the answer to a hello: what the slots of the shim have in common
 }
 
 // Group is the control group of a start.

@@ -1,0 +1,252 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// shim is the process. It serves slots, and ends when it has left the last one.
+type shim struct {
+	dir    string // of all slots, and the working directory
+	key    string // what its slots have in common
+	self   proc.Identity
+	reaper proc.Reaper
+	done   chan struct{} // closed when the process has to end
+
+	mu           sync.Mutex
+	slots        map[string]*slot // by the name of the directory
+	trunks       map[*conn]struct{}
+	used         bool // it has served a slot
+	closing      bool
+	socket       socket
+	releaseTimer *time.Timer
+}
+
+func newShim(dir, key string) (*shim, error) {
+	self, err := proc.Identify(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	p := &shim{
+		dir: dir, key: key, self: self, done: make(chan struct{}),
+		slots: make(map[string]*slot), trunks: make(map[*conn]struct{}),
+	}
+	p.socket.name = wire.TrunkName(self.PID)
+	p.socket.accept = p.serveTrunk
+	return p, nil
+}
+
+// serve serves a slot, whose lock the client has passed on with a connection.
+func (p *shim) serve(name string, most int, lock *os.File, first *net.UnixConn) error {
+	if name == "" || strings.HasPrefix(name, ".") || filepath.Base(name) != name {
+		return fmt.Errorf("%.80q is not the name of a slot", name)
+	}
+	dir := filepath.Join(p.dir, name)
+	if !wire.SameFile(lock, filepath.Join(dir, wire.LockFile)) {
+		return fmt.Errorf("a file that is not the lock of slot %s", dir)
+	}
+	s := newSlot(p, name, lock)
+	if err := p.add(s, most); err != nil {
+		return err
+	}
+	if err := s.socket.listen(); err != nil {
+		p.left(s)
+		return fmt.Errorf("socket in %s: %w", dir, err)
+	}
+	s.mu.Lock()
+	s.startLinger()
+	s.mu.Unlock()
+	go s.hold(first)
+	return nil
+}
+
+// add adds a slot, unless the shim has as many already.
+func (p *shim) add(s *slot, most int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closing:
+		return wire.ErrClosing
+	case p.slots[s.name] != nil:
+		return fmt.Errorf("%w: slot %s is served here already", runtime.ErrBusy, s.dir)
+	case len(p.slots) >= max(1, most):
+		return wire.ErrFull
+	}
+	p.slots[s.name], p.used = s, true
+	return nil
+}
+
+// left records that a slot is no longer served, and tells the clients.
+func (p *shim) left(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.slots, s.name)
+	if b, err := wire.Encode(&wire.Message{Type: wire.Left, Name: s.name, Slots: len(p.slots)}); err == nil {
+		for c := range p.trunks {
+			c.send(b)
+		}
+	}
+	p.closeIfUnused()
+}
+
+// closeIfUnused ends the process after its last slot. It does not wait for the first one without a
+// client that could bring it. Needs mu.
+func (p *shim) closeIfUnused() {
+	if !p.closing && len(p.slots) == 0 && (p.used || len(p.trunks) == 0) {
+		p.closing = true
+		close(p.done)
+	}
+}
+
+// all returns the slots.
+func (p *shim) all() (all []*slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.slots {
+		all = append(all, s)
+	}
+	return all
+}
+
+// runsOther reports whether an agent runs in another slot than this.
+func (p *shim) runsOther(than *slot) bool {
+	return slices.ContainsFunc(p.all(), func(s *slot) bool { return s != than && s.isRunning() })
+}
+
+// terminate handles SIGTERM, for example when the machine shuts down.
+func (p *shim) terminate() {
+	p.mu.Lock()
+	p.used = true // also without slots
+	p.closeIfUnused()
+	p.mu.Unlock()
+	for _, s := range p.all() {
+		go s.terminate()
+	}
+}
+
+// restoreFiles creates removed files of all slots again.
+func (p *shim) restoreFiles() {
+	if os.MkdirAll(p.dir, 0o700) != nil {
+		return
+	}
+	now, err := os.Stat(".")
+	named, nameErr := os.Stat(p.dir)
+	if (err != nil || nameErr != nil || !os.SameFile(now, named)) && os.Chdir(p.dir) != nil {
+		return
+	}
+	p.socket.restore()
+	for _, s := range p.all() {
+		s.restoreFiles()
+	}
+}
+
+// releaseMemory returns memory to the system some time after an activity. It waits, because a
+// crash is usually followed by a start.
+//
+// A shim that has never collected garbage has nothing to return. The first collection takes a
+// megabyte for its own records, more than an idle shim uses.
+func (p *shim) releaseMemory() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.releaseTimer == nil {
+		p.releaseTimer = time.AfterFunc(releaseDelay, func() {
+			var gc debug.GCStats
+			if debug.ReadGCStats(&gc); gc.NumGC > 0 {
+				debug.FreeOSMemory()
+			}
+		})
+		return
+	}
+	p.releaseTimer.Reset(releaseDelay)
+}
+
+const releaseDelay = time.Second
+
+// socket is a listening socket. Its name is relative to the working directory, because the whole
+// path may be too long for a socket address. Its directory belongs to this user alone.
+type socket struct {
+	name   string
+	accept func(*net.UnixConn)
+
+	mu       sync.Mutex
+	listener *net.UnixListener
+	file     os.FileInfo
+	closed   bool
+}
+
+// listen creates the socket, instead of an earlier one.
+func (s *socket) listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil // no client has to find it
+	}
+	os.Remove(s.name)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.name, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	err = os.Chmod(s.name, 0o600)
+	info, statErr := os.Lstat(s.name)
+	if err := errors.Join(err, statErr); err != nil {
+		l.Close()
+		return err
+	}
+	if old := s.listener; old != nil {
+		old.SetUnlinkOnClose(false)
+		old.Close()
+	}
+	s.listener, s.file = l, info
+	go s.run(l)
+	return nil
+}
+
+func (s *socket) run(l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			s.mu.Lock()
+			replaced := s.listener != l || s.closed
+			s.mu.Unlock()
+			if replaced {
+				return
+			}
+			<-time.After(100 * time.Millisecond) // out of descriptors: clients wait in the queue
+			continue
+		}
+		go s.accept(c)
+	}
+}
+
+// restore creates the socket again if its file was removed.
+func (s *socket) restore() {
+	s.mu.Lock()
+	was := s.file
+	s.mu.Unlock()
+	now, err := os.Lstat(s.name)
+	if err == nil && !os.SameFile(now, was) || errors.Is(err, fs.ErrNotExist) {
+		s.listen()
+	}
+}
+
+func (s *socket) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.listener != nil {
+		s.listener.Close()
+	}
+}
