@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/suggest"
@@ -35,7 +36,7 @@ func (t *Task) Check() error {
 		}
 	}
 	if t.Fixes != "" {
-		if _, err := Words(t.Fixes); err != nil {
+		if _, err := setting.Words(t.Fixes); err != nil {
 			return fmt.Errorf("%w: the check of a fix has %w", ErrInvalid, err)
 		}
 	}

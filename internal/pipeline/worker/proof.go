@@ -13,10 +13,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/change"
 	"github.com/coppice-dev/coppice/internal/change/integrity"
+	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
-	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/worktree"
 )
 
@@ -32,7 +32,7 @@ func (t *tester) readProof() error {
 	if text == "" {
 		return nil
 	}
-	words, err := task.Words(text)
+	words, err := setting.Words(text)
 	if err != nil {
 		return attempt.Escalate(pipeline.Test, outcome.Configuration,
 			fmt.Sprintf("The check %q cannot run: it has %v. Name another one.", text, err), "%v", err)
