@@ -11,7 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/pipeline/workers"
-	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // shown returns what coppice pipeline show prints of the fixer as JSON.
@@ -134,7 +134,7 @@ func TestPipelineCommands(t *testing.T) {
 	p.await(next, "done", isClosed)
 	d := p.shown()
 	if len(d.Attempts) != 2 || d.Attempts[0].Task != next || d.Attempts[1].Attempt.Outcome.Kind != outcome.Completed ||
-		d.Pipeline.Tasks.Pool.State != task.PoolOpen || d.Unconfined != "" {
+		d.Pipeline.Tasks.Pool.State != pools.Open || d.Unconfined != "" {
 		t.Errorf("%+v", d)
 	}
 	p.contains(p.do("pipeline", "show", "fixer"), next+` +1 +[0-9:]+ +.*fixer/fixer-\d +completed`)

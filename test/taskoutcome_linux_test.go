@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // detail returns a task with its attempts.
@@ -308,14 +309,14 @@ func TestObstacleOfManyTasks(t *testing.T) {
 	meet(5)
 	eventually(t, "another question", func() bool { return len(f.questions()) == 1 })
 	f.do("answer", f.openQuestion().ID, "pause")
-	eventually(t, "the pause", func() bool { return f.pool("a").State == task.PoolPaused })
+	eventually(t, "the pause", func() bool { return f.pool("a").State == pools.Paused })
 	if out := f.do("status"); !strings.Contains(out, "many of its tasks have met the same obstacle") {
 		t.Errorf("%s", out)
 	}
 }
 
 // pool returns what is known of a pool.
-func (f *fleet) pool(name string) task.Pool {
+func (f *fleet) pool(name string) pools.Pool {
 	f.t.Helper()
 	all, err := task.Pools.Call(f.t.Context(), f.client(), api.None{})
 	if err != nil {
@@ -326,5 +327,5 @@ func (f *fleet) pool(name string) task.Pool {
 			return p
 		}
 	}
-	return task.Pool{}
+	return pools.Pool{}
 }

@@ -22,6 +22,14 @@ func OneLine(text string, limit int) string {
 	return text[:cut] + more
 }
 
+// Cut returns at most limit bytes of a text as valid UTF-8, and " ..." after them if that is not all.
+func Cut(text string, limit int) string {
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + " ..."
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
 // Line makes a line of output safe to show on a terminal or to match.
 //
 // It removes escape sequences (CSI, OSC, DCS and others, in 7-bit and C1 form), control

@@ -37,6 +37,22 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "",
+		"four":           "four",
+		"five5":          "five ...",
+		"äöü":            "äö ...",
+		"xäöü":           "xä ...", // and not half of a letter
+		"a\xffb":         "a\uFFFDb",
+		"a\xff\xff\xffb": "a ...",
+	} {
+		if got := Cut(text, 4); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("\x1b[1;31mred\x1b[0m \x1b]0;t\x07 \u009b1m \xff\r\x00")
 	f.Add("\x1b]\x1bP\x1b[\x1b(")

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/quota"
-	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -43,7 +43,7 @@ func waitsForPerson(n Node) bool {
 type waits struct {
 	quotas  []quota.Info
 	budgets []budget.Info
-	pools   []task.Pool // whose tasks are paused
+	pools   []pools.Pool // whose tasks are paused
 }
 
 // attention returns what in a fleet is not well or needs a person, in the order of the nodes.
@@ -113,7 +113,7 @@ func budgetAttention(b budget.Info) Attention {
 }
 
 // poolAttention returns what is wrong with a pool whose tasks are paused.
-func poolAttention(p task.Pool) Attention {
+func poolAttention(p pools.Pool) Attention {
 	a := Attention{Path: "tasks of pool " + p.Name, State: string(p.State), Reason: p.Reason,
 		Command: "coppice task resume " + shellWord(p.Name)}
 	if p.Probe != "" {

@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -74,7 +75,7 @@ type Options struct {
 	Gates    func() []task.Gate // what blocked tasks wait for
 	// TaskPools returns the pools whose tasks are paused, and TasksOf why an agent gets no tasks, in a
 	// line; empty if it can.
-	TaskPools func() []task.Pool
+	TaskPools func() []pools.Pool
 	TasksOf   func(path string) string
 }
 
@@ -133,10 +134,10 @@ func (m *Model) notePaused(nodes []Node) {
 		if a == nil || a.Instance.Pool != "" {
 			continue
 		}
-		pools := a.TaskPools(n.Path)
-		if at := slices.IndexFunc(paused, func(p task.Pool) bool { return slices.Contains(pools, p.Name) }); at >= 0 {
+		served := a.TaskPools(n.Path)
+		if at := slices.IndexFunc(paused, func(p pools.Pool) bool { return slices.Contains(served, p.Name) }); at >= 0 {
 			n.Tasks = "its tasks are paused"
-			if paused[at].State == task.PoolProbes {
+			if paused[at].State == pools.Probes {
 				n.Tasks = "one of its tasks is tried"
 			}
 		}

@@ -1,5 +1,7 @@
 package task
 
+import "github.com/coppice-dev/coppice/internal/task/pools"
+
 // Event is a change of a task.
 type Event struct {
 	Kind Kind
@@ -11,7 +13,7 @@ type Event struct {
 	// Waits says that the task has waited for a condition, or waits for one now.
 	Waits bool
 	// Pool is the pool of an event about one; nil for other events.
-	Pool *Pool
+	Pool *pools.Pool
 	// Attempt is the attempt that has ended with the change; nil if none has.
 	Attempt *Attempt
 	// Count is the number of tasks of an event about several.

@@ -3,10 +3,10 @@ package task
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // maxFailure bounds the text about a failure in a reason, in bytes.
@@ -128,12 +128,7 @@ func counted(n int) string {
 }
 
 // cut makes a text of any origin fit into a reason.
-func cut(text string) string {
-	if len(text) > maxFailure {
-		text = strings.ToValidUTF8(text[:maxFailure], "") + " ..."
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
-}
+func cut(text string) string { return plaintext.Cut(text, maxFailure) }
 
 // errParked returns the error for an action that a parked task does not allow.
 func errParked(r *Record) error {

@@ -1,15 +1,19 @@
 package task
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/task/pools"
+)
 
 // PoolTasks has the state of a pool, and counts its tasks.
 type PoolTasks struct {
 	_ struct{} `open:"true" doc:"The state of a pool, and how many tasks it has."`
 
-	Pool       Pool `json:"pool"`
-	Ready      int  `json:"ready" minimum:"0" doc:"Tasks that can be claimed now, or could be if the pool were not paused."`
-	InProgress int  `json:"in_progress" minimum:"0" doc:"Tasks that are claimed."`
-	ForPerson  int  `json:"for_person" minimum:"0" doc:"Tasks that wait for a person: one is asked about them, or they are parked."`
+	Pool       pools.Pool `json:"pool"`
+	Ready      int        `json:"ready" minimum:"0" doc:"Tasks that can be claimed now, or could be if the pool were not paused."`
+	InProgress int        `json:"in_progress" minimum:"0" doc:"Tasks that are claimed."`
+	ForPerson  int        `json:"for_person" minimum:"0" doc:"Tasks that wait for a person: one is asked about them, or they are parked."`
 }
 
 // Tried is an attempt that has ended, with its task.

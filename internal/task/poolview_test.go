@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // The numbers of a pool count what its agents could claim, also while it is paused, and what waits for a person, each
@@ -13,7 +14,7 @@ func TestPoolTasks(t *testing.T) {
 	b, ids := newPoolBench(t, 6)
 	b.add(Draft{Title: "elsewhere", Pool: "q"})
 	b.add(Draft{Title: "later", Pool: "p", Status: Blocked})
-	want := func(state PoolState, ready, inProgress, forPerson int) {
+	want := func(state pools.State, ready, inProgress, forPerson int) {
 		t.Helper()
 		got := b.PoolTasks("p")
 		if got.Pool.Name != "p" || got.Pool.State != state || got.Ready != ready || got.InProgress != inProgress ||
@@ -21,16 +22,16 @@ func TestPoolTasks(t *testing.T) {
 			t.Errorf("%+v, want %s %d %d %d", got, state, ready, inProgress, forPerson)
 		}
 	}
-	want(PoolOpen, 6, 0, 0)
+	want(pools.Open, 6, 0, 0)
 	b.claim(ids[0])
-	want(PoolOpen, 5, 1, 0)
+	want(pools.Open, 5, 1, 0)
 	b.attempt(ids[1], outcome.Report{Kind: outcome.Escalated, Context: met(outcome.GuardDenied), Question: "?"})
 	b.attempt(ids[2], outcome.Report{Kind: outcome.Blocked, Context: met(outcome.OtherObstacle),
 		Condition: &outcome.Condition{Kind: outcome.PersonHas, What: "approved it"}})
-	want(PoolOpen, 3, 1, 2)
+	want(pools.Open, 3, 1, 2)
 	b.do(func(s *Step) error { _, err := s.PausePool(ann, "p", "a reason"); return err })
-	want(PoolPaused, 3, 1, 2)
-	if got := b.PoolTasks("none"); got.Pool.State != PoolOpen || got.Ready+got.InProgress+got.ForPerson != 0 {
+	want(pools.Paused, 3, 1, 2)
+	if got := b.PoolTasks("none"); got.Pool.State != pools.Open || got.Ready+got.InProgress+got.ForPerson != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -38,7 +39,7 @@ func TestPoolTasks(t *testing.T) {
 // The tasks that were tried last come first, closed ones as well.
 func TestLastTried(t *testing.T) {
 	b, ids := newPoolBench(t, 5)
-	b.config.PoolLimit = func() PoolLimit { return PoolLimit{} }
+	b.config.PoolLimit = func() pools.Limit { return pools.Limit{} }
 	elsewhere := b.add(Draft{Title: "elsewhere", Pool: "q"})
 	last := func(n int) string {
 		var all []string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // Bounds on bodies with texts, in bytes. JSON may take six bytes for one.
@@ -101,13 +102,13 @@ var (
 		Returns: "A stream of one list.",
 	}
 	// Pools lists what is known of the pools of tasks.
-	Pools = api.Route[api.None, []Pool]{
+	Pools = api.Route[api.None, []pools.Pool]{
 		Method: "GET", Path: "/tasks/pools", For: both,
 		ID: "taskPools", Summary: "List the pools of tasks that are paused, or have met obstacles",
 		Doc: "Pools that are not listed are open.", Returns: "The pools, ordered by name.",
 	}
 	// ActOnPool pauses or resumes the tasks of a pool.
-	ActOnPool = api.Route[PoolRequest, Pool]{
+	ActOnPool = api.Route[PoolRequest, pools.Pool]{
 		Method: "POST", Path: "/tasks/pool", For: api.People,
 		ID: "actOnTaskPool", Summary: "Pause or resume the tasks of a pool",
 		Doc:     "A pool that was paused because its tasks have failed resumes with one task, whose attempt decides.",

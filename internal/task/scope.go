@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // Bounds on what outcomes may add to a project.
@@ -164,10 +165,7 @@ func subtaskTitle(sub outcome.Subtask) string {
 		}
 		return r
 	}, title)
-	if len(title) > maxSubtaskTitle {
-		title = strings.ToValidUTF8(title[:maxSubtaskTitle], "") + " ..."
-	}
-	return title
+	return plaintext.Cut(title, maxSubtaskTitle)
 }
 
 // rollUp ends the parent of a task that has just been closed, if it was decomposed into that task and others that are

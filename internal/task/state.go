@@ -6,17 +6,19 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // State holds the tasks of a project and decides what may happen to them. It does no I/O: a Step
 // collects what has to be written. A State is not safe for concurrent use.
 type State struct {
 	index  *Index
-	prefix string           // of ids
-	number uint64           // the last one given to a task
-	lives  map[string]Life  // running incarnations, by agent
-	ends   map[string]end   // last ended incarnations, by agent
-	pools  map[string]*Pool // that are not open, or of which tasks have failed lately
+	prefix string                // of ids
+	number uint64                // the last one given to a task
+	lives  map[string]Life       // running incarnations, by agent
+	ends   map[string]end        // last ended incarnations, by agent
+	pools  map[string]pools.Pool // that are not open, or of which tasks have failed lately
 	config Config
 }
 
@@ -31,7 +33,7 @@ type Config struct {
 	// is meant for it.
 	Pause func(n int) time.Duration
 	// PoolLimit returns when the tasks of a pool are paused.
-	PoolLimit func() PoolLimit
+	PoolLimit func() pools.Limit
 	// Ready is called when a task becomes ready at a place.
 	Ready func(Place)
 	// HasCheck reports whether a command tells if a service works. Without one a person is asked.
@@ -42,18 +44,18 @@ type Config struct {
 func NewState(c Config) *State {
 	return &State{
 		index: NewIndex(), prefix: idPrefix(c.Project), config: c, lives: make(map[string]Life),
-		ends: make(map[string]end), pools: make(map[string]*Pool),
+		ends: make(map[string]end), pools: make(map[string]pools.Pool),
 	}
 }
 
 // Replace sets the tasks of the State to those of an index, and the pools. number is at least the
 // highest number of a task.
-func (s *State) Replace(x *Index, pools []Pool, number uint64) {
+func (s *State) Replace(x *Index, known []pools.Pool, number uint64) {
 	s.index, s.number = x, max(number, s.number)
 	x.onReady = s.config.Ready
 	clear(s.pools)
-	for _, p := range pools {
-		s.setPool(p.Name, &p)
+	for _, p := range known {
+		s.setPool(p)
 	}
 }
 

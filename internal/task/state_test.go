@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 var ann = Actor{Name: "ann"}
@@ -17,7 +18,7 @@ func newState() *State {
 	return NewState(Config{
 		Project: "web", MaxClaims: func() int { return 3 }, Pause: func(int) time.Duration { return 0 },
 		HasCheck: func(service string) bool { return service == "checked" },
-		Ready:    func(Place) {}, PoolLimit: func() PoolLimit { return PoolLimit{2, time.Minute} },
+		Ready:    func(Place) {}, PoolLimit: func() pools.Limit { return pools.Limit{Max: 2, Within: time.Minute} },
 	})
 }
 
@@ -38,7 +39,7 @@ func TestUndo(t *testing.T) {
 				id = rapid.SampledFrom(ids).Draw(t, "id")
 			}
 			s.Advance(time.Now())
-			before, pools := describe(t, s.index), fmt.Sprint(s.Pools())
+			before, known := describe(t, s.index), fmt.Sprint(s.Pools())
 			step := s.Step()
 			var err error
 			switch rapid.IntRange(0, 13).Draw(t, "what") {
@@ -121,8 +122,8 @@ func TestUndo(t *testing.T) {
 			if err != nil || rapid.Bool().Draw(t, "undo") {
 				step.Undo()
 				ids = slices.DeleteFunc(ids, func(id string) bool { return s.Record(id) == nil })
-				if after := fmt.Sprint(s.Pools()); after != pools {
-					t.Fatalf("the pools are\n%s\nwant\n%s", after, pools)
+				if after := fmt.Sprint(s.Pools()); after != known {
+					t.Fatalf("the pools are\n%s\nwant\n%s", after, known)
 				}
 				if after := describe(t, s.index); after != before {
 					t.Fatalf("the index is\n%s\nwant\n%s", after, before)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // MaxStep bounds the sum of changes, writes and events of a step.
@@ -21,8 +23,8 @@ type Step struct {
 	// attempt has ended, of the task attemptAt. It becomes part of the next event about that.
 	attempt   *Attempt
 	attemptAt string
-	pools     []poolChange
-	lastEvent uint64 // see Report
+	pools     []pools.Pool // before the changes
+	lastEvent uint64       // see Report
 }
 
 // Changed is a task that a step has replaced or removed.
@@ -63,8 +65,8 @@ func (s *Step) Undo() {
 	for _, c := range slices.Backward(s.Changes) {
 		s.state.index.set(c.ID, c.before)
 	}
-	for _, c := range slices.Backward(s.pools) {
-		s.state.setPool(c.name, c.before)
+	for _, before := range slices.Backward(s.pools) {
+		s.state.setPool(before)
 	}
 }
 

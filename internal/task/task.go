@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // Limits. Errors about them wrap ErrInvalid or ErrFull.
@@ -219,7 +220,7 @@ type Actor struct {
 const People = "people"
 
 // controller is the actor of changes that the daemon makes on its own.
-const controller = "controller"
+const controller = pools.Controller
 
 func (w Actor) String() string {
 	switch {

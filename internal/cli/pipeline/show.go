@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline/workers"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
@@ -69,13 +70,13 @@ func detailLines(d workers.Detail, now time.Time, p terminal.Paint, width int) [
 func tasksText(t task.PoolTasks, name string, now time.Time) string {
 	text := fmt.Sprintf("%d ready, %d in progress, %d for you", t.Ready, t.InProgress, t.ForPerson)
 	switch pool := t.Pool; pool.State {
-	case task.PoolPaused:
+	case pools.Paused:
 		text += fmt.Sprintf("; paused by %s since %s", pool.By, terminal.Clock(pool.Since, now))
 		if pool.Reason != "" {
 			text += ": " + pool.Reason
 		}
 		text += "; coppice pipeline resume " + name
-	case task.PoolProbes:
+	case pools.Probes:
 		text += "; one is tried, which decides whether the others are claimed"
 		if pool.Probe != "" {
 			text += ": " + pool.Probe

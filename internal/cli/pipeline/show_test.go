@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/pipeline/workers"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // What models and files say cannot change the terminal, and each state has its words.
@@ -22,7 +23,7 @@ func TestDetailLines(t *testing.T) {
 	d := workers.Detail{
 		Pipeline: workers.Info{
 			Name: "fixer", Workers: 1, AtWork: 1,
-			Tasks: task.PoolTasks{Pool: task.Pool{State: task.PoolProbes, Probe: "t-9"}, Ready: 3},
+			Tasks: task.PoolTasks{Pool: pools.Pool{State: pools.Probes, Probe: "t-9"}, Ready: 3},
 		},
 		Settings: pipeline.Settings{
 			Mode:     "maintenance",
@@ -56,7 +57,7 @@ func TestDetailLines(t *testing.T) {
 	d.Workers, d.Unconfined = nil, ""
 	d.Settings.Ports = 2
 	d.Settings.PullRequest = &pipeline.PullRequest{Remote: "up\x1b[2J"}
-	d.Pipeline.Tasks.Pool = task.Pool{Name: "coder", State: task.PoolPaused, By: "ann", Since: now}
+	d.Pipeline.Tasks.Pool = pools.Pool{Name: "coder", State: pools.Paused, By: "ann", Since: now}
 	got = strings.Join(detailLines(d, now, terminal.Paint{}, 0), "\n")
 	for _, want := range []string{
 		"paused by ann since 15:04:05; coppice pipeline resume fixer", "not /x/y; enforced by the kernel", "no workers",

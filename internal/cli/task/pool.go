@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // newPoolActs returns the commands that pause and resume the tasks of a pool.
@@ -34,18 +35,18 @@ failed, one task is tried first, and how that ends decides.`)}
 
 // ActOnPool pauses or resumes the tasks of a pool, and prints its state.
 func ActOnPool(s *command.Streams, ask command.Via, req task.PoolRequest) error {
-	return command.Show(s, ask, task.ActOnPool, req, func(p task.Pool, _ terminal.Paint, _ int) []string {
+	return command.Show(s, ask, task.ActOnPool, req, func(p pools.Pool, _ terminal.Paint, _ int) []string {
 		return []string{poolText(p)}
 	})
 }
 
 // poolText says whether the tasks of a pool are claimed.
-func poolText(p task.Pool) string {
+func poolText(p pools.Pool) string {
 	name := "the tasks of " + plaintext.Line(p.Name)
 	switch p.State {
-	case task.PoolPaused:
+	case pools.Paused:
 		return name + " are paused; resume them with: coppice task resume " + plaintext.Line(p.Name)
-	case task.PoolProbes:
+	case pools.Probes:
 		return name + " are resumed with one task, which decides"
 	}
 	return name + " are claimed"

@@ -17,17 +17,18 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline/progress"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// pools answers for pools whose names it returns as reasons.
-type pools struct{ err error }
+// namedPools answers for pools whose names it returns as reasons.
+type namedPools struct{ err error }
 
-func (p pools) PoolTasks(_ context.Context, pool string) (task.PoolTasks, error) {
-	return task.PoolTasks{Pool: task.Pool{Name: pool, State: task.PoolOpen}, Ready: 2}, p.err
+func (p namedPools) PoolTasks(_ context.Context, pool string) (task.PoolTasks, error) {
+	return task.PoolTasks{Pool: pools.Pool{Name: pool, State: pools.Open}, Ready: 2}, p.err
 }
 
-func (p pools) LastAttempts(_ context.Context, pool string, n int) ([]task.Tried, error) {
+func (p namedPools) LastAttempts(_ context.Context, pool string, n int) ([]task.Tried, error) {
 	return []task.Tried{{Task: fmt.Sprint(pool, " ", n)}}, p.err
 }
 
@@ -65,7 +66,7 @@ func newHarness(t *testing.T) *harness {
 			}
 			return nil
 		},
-		Tree: func() *spec.Tree { return tree }, Tasks: pools{},
+		Tree: func() *spec.Tree { return tree }, Tasks: namedPools{},
 		Nodes: func(_ context.Context, at string) (all []Worker, err error) {
 			for path, c := range tree.Minimal().All() {
 				if c.Agent != nil && (path == at || strings.HasPrefix(path, at+"/")) {
@@ -130,7 +131,7 @@ func TestList(t *testing.T) {
 		!strings.Contains(h.log.String(), "progress.json") {
 		t.Errorf("%+v, %v, %s", d.Workers, err, &h.log)
 	}
-	h.Tasks = pools{errors.New("the store is closed")}
+	h.Tasks = namedPools{errors.New("the store is closed")}
 	if _, err := h.list(t.Context()); err == nil {
 		t.Error("no error")
 	}

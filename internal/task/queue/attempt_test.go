@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
@@ -93,7 +94,7 @@ func TestReleaseMany(t *testing.T) {
 	s := memory.New()
 	defer s.Close()
 	o := testOptions(s)
-	o.PoolLimit = func() task.PoolLimit { return task.PoolLimit{Max: 3, Within: time.Hour} }
+	o.PoolLimit = func() pools.Limit { return pools.Limit{Max: 3, Within: time.Hour} }
 	o.Also = func(e task.Event) []store.Op {
 		return []store.Op{{Kind: store.Append, Key: "log", Value: []byte(e.Kind)}}
 	}
@@ -116,7 +117,7 @@ func TestReleaseMany(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if all, err := q.Pools(t.Context()); err != nil || len(all) != 1 || all[0].State != task.PoolPaused {
+	if all, err := q.Pools(t.Context()); err != nil || len(all) != 1 || all[0].State != pools.Paused {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // modelTask is the model of a task.
@@ -507,7 +508,7 @@ func checkIndex(t fataler, q *Queue) {
 	for _, r := range q.state.Following("", math.MaxInt) {
 		x.Add(r)
 	}
-	fresh := task.NewState(task.Config{PoolLimit: func() task.PoolLimit { return task.PoolLimit{} }})
+	fresh := task.NewState(task.Config{PoolLimit: func() pools.Limit { return pools.Limit{} }})
 	fresh.Replace(x, nil, 0)
 	now := time.Now()
 	answers := func(s *task.State) string {

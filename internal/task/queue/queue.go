@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // Options configure a Queue.
@@ -28,7 +29,7 @@ type Options struct {
 	// own; 0 means never. nil means spec.DefaultMaxClaims.
 	MaxClaims func() int
 	// PoolLimit returns when the tasks of a pool are paused; nil means never.
-	PoolLimit func() task.PoolLimit
+	PoolLimit func() pools.Limit
 	// Pause returns the pause after the nth attempt in a row without a result; nil means
 	// task.Pause.
 	Pause func(n int) time.Duration
@@ -78,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		o.Pause = task.Pause
 	}
 	if o.PoolLimit == nil {
-		o.PoolLimit = func() task.PoolLimit { return task.PoolLimit{} }
+		o.PoolLimit = func() pools.Limit { return pools.Limit{} }
 	}
 	if o.HasCheck == nil {
 		o.HasCheck = func(string) bool { return false }
@@ -221,7 +222,7 @@ func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) 
 }
 
 // PausePool pauses the tasks of a pool; see task.Step.PausePool.
-func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason string) (p task.Pool, err error) {
+func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason string) (p pools.Pool, err error) {
 	err = q.update(ctx, func(s *task.Step) (err error) {
 		p, err = s.PausePool(actor, name, reason)
 		return err
@@ -230,7 +231,7 @@ func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason st
 }
 
 // ResumePool resumes the tasks of a pool; see task.Step.ResumePool.
-func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (p task.Pool, err error) {
+func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (p pools.Pool, err error) {
 	err = q.update(ctx, func(s *task.Step) (err error) {
 		p, err = s.ResumePool(actor, name)
 		return err

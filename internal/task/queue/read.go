@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // read returns a value from the state once everything it is based on is durable.
@@ -34,10 +35,10 @@ func (q *Queue) Parked() int {
 
 // PausedPools returns the pools whose tasks are not claimed, or one at a time. Like Parked it waits for nothing, so
 // that a view for people also works while the store does not.
-func (q *Queue) PausedPools() []task.Pool {
+func (q *Queue) PausedPools() []pools.Pool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.DeleteFunc(q.state.Pools(), func(p task.Pool) bool { return p.State == task.PoolOpen })
+	return slices.DeleteFunc(q.state.Pools(), func(p pools.Pool) bool { return p.State == pools.Open })
 }
 
 // Hook returns the work there is for an incarnation.
@@ -56,8 +57,8 @@ func (q *Queue) Waits(ctx context.Context) ([]task.Wait, error) {
 }
 
 // Pools returns what is known of pools.
-func (q *Queue) Pools(ctx context.Context) ([]task.Pool, error) {
-	return read(ctx, q, func(s *task.State) ([]task.Pool, error) { return s.Pools(), nil })
+func (q *Queue) Pools(ctx context.Context) ([]pools.Pool, error) {
+	return read(ctx, q, func(s *task.State) ([]pools.Pool, error) { return s.Pools(), nil })
 }
 
 // PoolTasks returns the state of a pool and the numbers of its tasks.

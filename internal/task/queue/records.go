@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 )
 
@@ -80,13 +81,13 @@ func (s *records) loadAll(ctx context.Context) (x *task.Index, number uint64, er
 }
 
 // pools reads what is known of pools. A record that cannot be read is logged, and means that the pool is open.
-func (s *records) pools(ctx context.Context) (all []task.Pool, _ error) {
+func (s *records) pools(ctx context.Context) (all []pools.Pool, _ error) {
 	under := prefix + "/" + string(task.PoolPart)
 	for stored, err := range store.All(ctx, s.store, under) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", under, err)
 		}
-		var p task.Pool
+		var p pools.Pool
 		if err := json.Unmarshal(stored.Value, &p); err != nil {
 			s.logBadRecord(stored.Key, err)
 			continue

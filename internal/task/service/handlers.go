@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/task/transfer"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -44,7 +45,7 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.Count, s.count)
 	handle(server, task.Show, s.show)
 	handle(server, task.Export, s.export)
-	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) ([]task.Pool, error) {
+	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) ([]pools.Pool, error) {
 		all, err := s.queue.Pools(ctx)
 		return orEmpty(all), err
 	})
@@ -223,7 +224,7 @@ func (s *Service) act(ctx context.Context, who token.Caller, req task.ActRequest
 		task.Actions())
 }
 
-func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.PoolRequest) (task.Pool, error) {
+func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.PoolRequest) (pools.Pool, error) {
 	by := claimant(who, req.By)
 	switch req.Action {
 	case task.PausePool:
@@ -231,7 +232,7 @@ func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.Pool
 	case task.ResumePool:
 		return s.queue.ResumePool(ctx, by, req.Pool)
 	}
-	return task.Pool{}, fmt.Errorf("%w: action is %.100q, expected pause or resume", api.ErrInvalid, req.Action)
+	return pools.Pool{}, fmt.Errorf("%w: action is %.100q, expected pause or resume", api.ErrInvalid, req.Action)
 }
 
 // Report ends the attempt of an agent at a task, and returns that. An empty id means the only task that the agent has

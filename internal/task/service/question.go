@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // Sender is in front of the id of a task in the question about it. PoolSender is in front of the name of a pool in the
@@ -33,7 +34,7 @@ const (
 // obstacles that many tasks of a pool have met, and carries out the answers.
 func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 	all, err := s.queue.Questions(ctx)
-	pools, poolsErr := s.queue.Pools(ctx)
+	known, poolsErr := s.queue.Pools(ctx)
 	if err = errors.Join(err, poolsErr); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			s.o.Logger.Warn("cannot ask people about tasks", "error", err)
@@ -44,8 +45,8 @@ func (s *Service) Ask(ctx context.Context, desk question.Desk) {
 	for _, t := range all {
 		lasting[Sender+t.ID] = question.Matter{Since: t.Question.At, Text: questionText(t)}
 	}
-	for _, p := range pools {
-		if p.State == task.PoolPaused && p.ByDaemon() {
+	for _, p := range known {
+		if p.State == pools.Paused && p.ByDaemon() {
 			lasting[PoolSender+p.Name] = question.Matter{
 				Since: p.Since, Text: poolText(p), Options: []string{answerResume, answerLeave},
 			}
@@ -70,7 +71,7 @@ func Asks(sender string) bool {
 
 // lastSince returns when the last of these obstacles became a matter for people. A question that was asked earlier does
 // not have it.
-func lastSince(many []task.PoolObstacle) (at time.Time) {
+func lastSince(many []pools.Obstacle) (at time.Time) {
 	for _, o := range many {
 		if o.Since.After(at) {
 			at = o.Since
@@ -83,7 +84,7 @@ func lastSince(many []task.PoolObstacle) (at time.Time) {
 const maxObstacle = 600
 
 // obstaclesText returns the question about the obstacles that many tasks of a pool have met.
-func obstaclesText(pool string, many []task.PoolObstacle) string {
+func obstaclesText(pool string, many []pools.Obstacle) string {
 	text := fmt.Sprintf("Many tasks of the pool %s have met the same obstacle within a day:", pool)
 	for _, o := range many {
 		one := plaintext.OneLine(o.String(), maxObstacle)
@@ -94,7 +95,7 @@ func obstaclesText(pool string, many []task.PoolObstacle) string {
 }
 
 // poolText returns the question about a pool.
-func poolText(p task.Pool) string {
+func poolText(p pools.Pool) string {
 	text := fmt.Sprintf("The tasks of the pool %s are paused: %s. Answer %s to let one of them be tried, which "+
 		"decides.", p.Name, p.Reason, answerResume)
 	if !p.ProbeAt.IsZero() {

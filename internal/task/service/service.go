@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/condition"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 	"github.com/coppice-dev/coppice/internal/task/queue"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -75,9 +76,9 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 	s.queue, err = queue.Open(ctx, queue.Options{
 		Store: o.Store, Name: o.Tree.Project(), Logger: o.Logger,
 		MaxClaims: func() int { return o.Patrol().MaxClaims },
-		PoolLimit: func() task.PoolLimit {
+		PoolLimit: func() pools.Limit {
 			p := o.Patrol()
-			return task.PoolLimit{Max: p.MaxFailedTasks, Within: p.FailedTasksWindow}
+			return pools.Limit{Max: p.MaxFailedTasks, Within: p.FailedTasksWindow}
 		},
 		HasCheck:  func(name string) bool { return spec.FindService(o.Blocked.Services(), name) != nil },
 		LastEvent: s.lastEvent,
@@ -108,13 +109,13 @@ func Open(ctx context.Context, o Options) (s *Service, err error) {
 func (s *Service) Close() { s.queue.Close() }
 
 // PausedPools returns the pools whose tasks are paused.
-func (s *Service) PausedPools() []task.Pool { return s.queue.PausedPools() }
+func (s *Service) PausedPools() []pools.Pool { return s.queue.PausedPools() }
 
 // WhyNoTasks returns why an agent can claim no task of one of its pools, in a line; empty if that is not so.
 func (s *Service) WhyNoTasks(path string) string {
-	pools := s.o.Tree.Pools(path)
+	mine := s.o.Tree.Pools(path)
 	for _, p := range s.PausedPools() {
-		if slices.Contains(pools, p.Name) {
+		if slices.Contains(mine, p.Name) {
 			return fmt.Sprintf("the tasks of its pool %s are paused: %s: coppice task resume %[1]s", p.Name, p.Reason)
 		}
 	}

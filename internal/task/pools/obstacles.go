@@ -1,4 +1,4 @@
-package task
+package pools
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // An obstacle that many different tasks meet has a cause of its own, which no further attempt at one of them finds. So
@@ -19,8 +20,8 @@ const (
 	maxMet       = 20             // tasks of an obstacle that are kept, the last ones
 )
 
-// PoolObstacle is an obstacle that attempts at tasks of a pool have met lately.
-type PoolObstacle struct {
+// Obstacle is an obstacle that attempts at tasks of a pool have met lately.
+type Obstacle struct {
 	_ struct{} `schema:"TaskPoolObstacle" open:"true" doc:"An obstacle that attempts at tasks of a pool have met lately."`
 
 	Kind    outcome.ObstacleKind `json:"kind" doc:"Its kind."`
@@ -40,43 +41,62 @@ type MetBy struct {
 }
 
 // at returns when the obstacle was met last.
-func (o PoolObstacle) at() time.Time {
+func (o Obstacle) at() time.Time {
 	if len(o.Tasks) == 0 {
 		return time.Time{}
 	}
 	return o.Tasks[len(o.Tasks)-1].At
 }
 
-// obstacleMet returns the obstacle of an attempt at a task, as the first to meet it; false if it does not count. One
+// Name returns the kind and the subject, for people.
+func (o Obstacle) Name() string {
+	name := strings.ReplaceAll(string(o.Kind), "_", " ")
+	if o.Subject != "" {
+		name += " (" + o.Subject + ")"
+	}
+	return name
+}
+
+// String returns the obstacle with the tasks that have met it, for people.
+func (o Obstacle) String() string {
+	var ids []string
+	for _, m := range o.Tasks {
+		ids = append(ids, m.Task)
+	}
+	return fmt.Sprintf("%s: %s; the last: %s", o.Name(), strings.Join(ids, ", "), cmp.Or(o.Last, "not told"))
+}
+
+// obstacle returns the obstacle that an attempt has met, as the first to meet it; false if it does not count. One
 // that is outside of the work pauses the account, the others are asked about on their own or are known too little.
-func obstacleMet(id string, a Attempt) (PoolObstacle, bool) {
+func (a Attempt) obstacle() (Obstacle, bool) {
 	r := a.Outcome
-	if r.Context == nil || a.silent() || r.Kind == outcome.Completed || r.Kind == outcome.Decomposed ||
+	if r.Context == nil || a.Stopped || r.Kind == outcome.Completed || r.Kind == outcome.Decomposed ||
 		r.Condition != nil && r.Condition.Kind == outcome.PersonHas {
-		return PoolObstacle{}, false
+		return Obstacle{}, false
 	}
 	o := r.Context.Obstacle
 	if o.Kind == outcome.OtherObstacle || o.Kind.Outside() {
-		return PoolObstacle{}, false
+		return Obstacle{}, false
 	}
-	met := PoolObstacle{Kind: o.Kind, Tasks: []MetBy{{Task: id, At: a.EndedAt}}, Last: cut(o.String())}
+	met := Obstacle{
+		Kind: o.Kind, Tasks: []MetBy{{Task: a.Task, At: a.EndedAt}}, Last: plaintext.Cut(o.String(), maxText),
+	}
 	switch o.Kind {
 	case outcome.MissingPrerequisite:
-		met.Subject = cut(o.TaskID)
+		met.Subject = plaintext.Cut(o.TaskID, maxText)
 	case outcome.ExternalDependency:
-		met.Subject = cut(o.Service)
+		met.Subject = plaintext.Cut(o.Service, maxText)
 	case outcome.ModelLimitation:
-		met.Subject = cut(o.Model)
+		met.Subject = plaintext.Cut(o.Model, maxText)
 	}
 	return met, true
 }
 
-// met returns the pool after an attempt at one of its tasks has met an obstacle, and whether people are asked about it
-// from now on.
-func (p Pool) met(o PoolObstacle) (_ Pool, asks bool) {
+// meet counts an obstacle that an attempt has met, and reports whether people are asked about it from now on.
+func (p *Pool) meet(o Obstacle) (asks bool) {
 	by := o.Tasks[0]
 	old := func(at time.Time) bool { return by.At.Sub(at) > manyWithin }
-	all := slices.DeleteFunc(slices.Clone(p.Obstacles), func(before PoolObstacle) bool {
+	all := slices.DeleteFunc(slices.Clone(p.Obstacles), func(before Obstacle) bool {
 		if before.Kind != o.Kind || before.Subject != o.Subject {
 			return old(before.at())
 		}
@@ -94,11 +114,11 @@ func (p Pool) met(o PoolObstacle) (_ Pool, asks bool) {
 	}
 	p.Obstacles = append(all, o)
 	p.Obstacles = p.Obstacles[max(0, len(p.Obstacles)-maxObstacles):]
-	return p, asks
+	return asks
 }
 
 // Repeated returns the obstacles about which people are asked. Those that no attempt has met for a day are over.
-func (p Pool) Repeated(now time.Time) (all []PoolObstacle) {
+func (p Pool) Repeated(now time.Time) (all []Obstacle) {
 	for _, o := range p.Obstacles {
 		if !o.Since.IsZero() && now.Sub(o.at()) <= manyWithin {
 			all = append(all, o)
@@ -107,34 +127,10 @@ func (p Pool) Repeated(now time.Time) (all []PoolObstacle) {
 	return all
 }
 
-// Name returns the kind and the subject, for people.
-func (o PoolObstacle) Name() string {
-	name := strings.ReplaceAll(string(o.Kind), "_", " ")
-	if o.Subject != "" {
-		name += " (" + o.Subject + ")"
-	}
-	return name
-}
-
-// String returns the obstacle with the tasks that have met it, for people.
-func (o PoolObstacle) String() string {
-	var ids []string
-	for _, m := range o.Tasks {
-		ids = append(ids, m.Task)
-	}
-	return fmt.Sprintf("%s: %s; the last: %s", o.Name(), strings.Join(ids, ", "), cmp.Or(o.Last, "not told"))
-}
-
-// ForgetObstacles removes the obstacles of a pool that people were asked about: their count begins again.
-func (s *Step) ForgetObstacles(actor Actor, name string) error {
-	if err := checkPool(actor, name, ""); err != nil {
-		return err
-	}
-	p := s.state.pool(name)
-	left := slices.DeleteFunc(slices.Clone(p.Obstacles), func(o PoolObstacle) bool { return !o.Since.IsZero() })
-	if len(left) < len(p.Obstacles) {
-		p.Obstacles = left
-		s.setPool(p)
-	}
-	return nil
+// ForgetObstacles returns the pool without the obstacles about which people were asked: their count begins again.
+func (p Pool) ForgetObstacles() (_ Pool, changed bool) {
+	left := slices.DeleteFunc(slices.Clone(p.Obstacles), func(o Obstacle) bool { return !o.Since.IsZero() })
+	changed = len(left) < len(p.Obstacles)
+	p.Obstacles = left
+	return p, changed
 }

@@ -2,19 +2,19 @@ package task
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/task/pools"
 )
 
 // newPoolBench returns a bench whose pools are paused after three tasks have failed within 5 minutes, and tasks of the
 // pool p.
 func newPoolBench(t *testing.T, n int) (*bench, []string) {
 	b := newBench(t)
-	b.config.PoolLimit = func() PoolLimit { return PoolLimit{3, 5 * time.Minute} }
+	b.config.PoolLimit = func() pools.Limit { return pools.Limit{Max: 3, Within: 5 * time.Minute} }
 	b.config.MaxClaims = func() int { return 0 }
 	var ids []string
 	for range n {
@@ -23,7 +23,7 @@ func newPoolBench(t *testing.T, n int) (*bench, []string) {
 	return b, ids
 }
 
-func (b *bench) pool() Pool { return b.State.pool("p") }
+func (b *bench) pool() pools.Pool { return b.State.pool("p") }
 
 func (b *bench) fails(id string, kind outcome.ObstacleKind) *Step {
 	b.Helper()
@@ -42,7 +42,8 @@ func TestPoolPauses(t *testing.T) {
 	b.wantStates("ready ready ready", ids[:3]...)
 	s := b.attempt(ids[2], outcome.Report{Kind: outcome.Escalated, Context: met(outcome.GuardDenied), Question: "?"})
 	last := s.Events[len(s.Events)-1]
-	const reason = "3 tasks have failed within 5m0s: web-f6f (verification failed), web-tgh (timeout), web-9ny (guard denied)"
+	const reason = "3 tasks have failed within 5m0s: web-f6f (verification failed), web-tgh (timeout), web-9ny " +
+		"(guard denied)"
 	if last.Kind != PoolIsPaused || last.Pool == nil || last.Note != b.pool().Reason {
 		t.Errorf("%+v", last)
 	}
@@ -55,7 +56,7 @@ func TestPoolPauses(t *testing.T) {
 	if got := b.task(ids[3]); !got.Paused {
 		t.Errorf("%+v", got)
 	}
-	if got := b.pool(); got.State != PoolPaused || got.By != controller || !got.ProbeAt.IsZero() {
+	if got := b.pool(); got.State != pools.Paused || got.By != controller || !got.ProbeAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
 	_, err := b.try(func(s *Step) error { return ignored(s.Claim(coder, Claiming{ID: ids[3]})) })
@@ -79,13 +80,13 @@ func TestPoolPauses(t *testing.T) {
 	resume()
 	b.claim(ids[3]) // the probe
 	b.wantStates("waits in_progress", ids[0], ids[3])
-	if got := b.pool(); got.State != PoolProbes || got.Probe != ids[3] {
+	if got := b.pool(); got.State != pools.Probes || got.Probe != ids[3] {
 		t.Errorf("%+v", got)
 	}
 	if _, err := b.report(ids[3], outcome.Report{Kind: outcome.Retryable, Context: met(outcome.Crash)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.pool(); got.State != PoolPaused || !strings.Contains(got.Reason,
+	if got := b.pool(); got.State != pools.Paused || !strings.Contains(got.Reason,
 		"was tried has failed again: "+ids[3]+" (crash)") {
 		t.Errorf("%+v", got)
 	}
@@ -93,7 +94,7 @@ func TestPoolPauses(t *testing.T) {
 	resume()
 	b.attempt(ids[3], outcome.Report{Kind: outcome.Completed})
 	b.wantStates("ready ready completed ready", ids[0], ids[1], ids[3], ids[4])
-	if p := b.pool(); p.State != PoolOpen || len(p.Failures) > 0 || p.Probes > 0 {
+	if p := b.pool(); p.State != pools.Open || len(p.Failures) > 0 || p.Probes > 0 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -125,34 +126,6 @@ func TestWhatPausesAPool(t *testing.T) {
 	if len(b.pools) > 0 {
 		t.Errorf("stopped: %+v", b.pool())
 	}
-	limit := PoolLimit{3, 5 * time.Minute}
-	begin := time.Now()
-	failure := outcome.Report{Kind: outcome.Retryable, Context: met(outcome.Timeout)}
-	for name, tt := range map[string]struct {
-		at     []time.Duration
-		paused bool
-	}{
-		"within": {[]time.Duration{0, time.Minute, 5 * time.Minute}, true},
-		"slowly": {[]time.Duration{0, time.Minute, 5*time.Minute + 1, 9 * time.Minute}, false},
-		"late":   {[]time.Duration{0, 3 * time.Minute, 6 * time.Minute, 7 * time.Minute}, true},
-	} {
-		p, paused := Pool{Name: "p", State: PoolOpen}, false
-		for i, at := range tt.at {
-			p, paused, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin.Add(at), Outcome: failure}, limit,
-				false)
-		}
-		if paused != tt.paused || (p.State == PoolPaused) != tt.paused {
-			t.Errorf("%s: %v", name, paused)
-		}
-	}
-	p := Pool{Name: "p", State: PoolOpen}
-	for i := range 200 { // a limit of 0 is none, and what is kept is bounded
-		p, _, _ = p.attempted(fmt.Sprint("t-", i), Attempt{EndedAt: begin, Outcome: failure}, PoolLimit{0, time.Hour},
-			false)
-	}
-	if p.State != PoolOpen || len(p.Failures) != maxFailures {
-		t.Errorf("%s with %d failures", p.State, len(p.Failures))
-	}
 }
 
 // If all failures were outside of the work, such as an overloaded server, the pool probes without a person, after a
@@ -166,7 +139,7 @@ func TestPoolProbesAlone(t *testing.T) {
 	for _, pause := range []time.Duration{15, 30, 60, 120, 120} {
 		pause *= time.Minute
 		p := b.pool()
-		if got := p.ProbeAt.Sub(p.Since); p.State != PoolPaused || got != pause {
+		if got := p.ProbeAt.Sub(p.Since); p.State != pools.Paused || got != pause {
 			t.Fatalf("%s, and probes after %v, want %v", p.State, got, pause)
 		}
 		if at, ok := b.NextTime(); !ok || !at.Equal(p.ProbeAt) {
@@ -182,7 +155,7 @@ func TestPoolProbesAlone(t *testing.T) {
 	b.fails(b.add(Draft{Title: "y", Pool: "q"}), outcome.Crash)
 	b.do(func(s *Step) error { _, err := s.ResumePool(ann, "p"); return err })
 	b.fails(ids[3], outcome.VerificationFailed) // now it waits for a person
-	if p := b.pool(); p.State != PoolPaused || !p.ProbeAt.IsZero() {
+	if p := b.pool(); p.State != pools.Paused || !p.ProbeAt.IsZero() {
 		t.Errorf("%+v", p)
 	}
 }
@@ -215,7 +188,7 @@ func TestProbeIsLost(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		b.attempt(ids[4], outcome.Report{Kind: outcome.Completed})
-		if p := b.pool(); p.State != PoolOpen || len(p.Failures) > 0 {
+		if p := b.pool(); p.State != pools.Open || len(p.Failures) > 0 {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
