@@ -72,7 +72,7 @@ func TestCancelledWith(t *testing.T) {
 		made := create(t, q, task.Draft{Title: "x", DependsOn: all[len(all)-1:], IfDependencyFails: task.CancelWithIt})
 		all = append(all, made.ID)
 	}
-	err := q.decide(t.Context(), func(s *task.Step) error {
+	err := q.engine.decide(t.Context(), func(s *task.Step) error {
 		return second(s.Finish(ann, first.ID, task.Ending{Outcome: task.Cancelled}))
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func (q *Queue) Import(
 	}
 	report = task.ImportReport{Created: counts[created], Updated: counts[updated], Unchanged: counts[unchanged]}
 	if n := report.Created + report.Updated; n > 0 {
-		eventErr := q.update(ctx, func(s *task.Step) error {
+		eventErr := q.engine.update(ctx, func(s *task.Step) error {
 			s.Emit(task.Event{Kind: task.Imported, By: actor, Count: n})
 			return nil
 		})
@@ -83,7 +83,7 @@ func (q *Queue) Import(
 // Nothing reads it before the task exists, so the order is free and writes can share commits.
 func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
 	var fresh []*transfer.Bead
-	err = q.view(ctx, func(s *task.State) {
+	err = q.engine.view(ctx, func(s *task.State) {
 		written, fresh = make(map[string]bool, len(beads)), fresh[:0]
 		for _, b := range beads {
 			if s.Record(b.ID()) == nil && !written[b.ID()] {
@@ -140,14 +140,13 @@ func (s *records) apply(ctx context.Context, ops []store.Op) error {
 // imported part is written already.
 func (q *Queue) importBead(ctx context.Context, bead *transfer.Bead, ahead bool) (*step, effect, error) {
 	for {
-		if err := q.lock(ctx); err != nil {
+		var before *task.Record
+		if err := q.engine.look(ctx, func(s *task.State) { before = s.Record(bead.ID()) }); err != nil {
 			return nil, 0, err
 		}
-		before := q.state.Record(bead.ID())
-		q.mu.Unlock()
 		if before != nil && !bead.Task().UpdatedAt.After(before.UpdatedAt) {
 			// The answer is valid once the pending steps are durable.
-			s, _, err := q.begin(ctx, func(*task.Step) error { return nil })
+			s, _, err := q.engine.propose(ctx, func(*task.Step) error { return nil })
 			return s, unchanged, err
 		}
 		comments, err := q.records.newComments(ctx, before, bead.Comments())
@@ -207,8 +206,8 @@ func (q *Queue) replace(
 			for n = 1; n < min(some, len(comments)) && size(comments[:n+1]) <= store.MaxValue/2; n++ {
 			}
 		}
-		s, _, err := q.begin(ctx, func(s *task.Step) error {
-			if q.state.Record(r.ID) != before {
+		s, _, err := q.engine.propose(ctx, func(s *task.Step) error {
+			if q.engine.state.Record(r.ID) != before {
 				return errRetry
 			}
 			for _, c := range comments[:n] {

@@ -502,10 +502,10 @@ func TestModel(t *testing.T) {
 // tasks.
 func checkIndex(t fataler, q *Queue) {
 	t.Helper()
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.engine.mu.Lock()
+	defer q.engine.mu.Unlock()
 	x := task.NewIndex()
-	for _, r := range q.state.Following("", math.MaxInt) {
+	for _, r := range q.engine.state.Following("", math.MaxInt) {
 		x.Add(r)
 	}
 	fresh := task.NewState(task.Config{PoolLimit: func() pools.Limit { return pools.Limit{} }})
@@ -526,7 +526,7 @@ func checkIndex(t fataler, q *Queue) {
 		}
 		return text
 	}
-	if got, want := answers(q.state), answers(fresh); got != want {
+	if got, want := answers(q.engine.state), answers(fresh); got != want {
 		t.Fatalf("the queue says\n%s\nwant\n%s", got, want)
 	}
 }

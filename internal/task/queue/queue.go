@@ -1,16 +1,14 @@
 // Package queue stores the tasks of a project. A Queue holds all tasks in memory, without texts and
 // comments. It decides there and writes each decision as one step, on condition that no other
-// program has written meanwhile. Many decisions share one write; see commit.go.
+// program has written meanwhile. Many decisions share one write; see engine.
 package queue
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -47,26 +45,10 @@ type Options struct {
 // return when the change is durable. Errors are those of package task or of the store; after
 // store.ErrUnknown the change may have happened.
 type Queue struct {
-	records records
-	also    func(task.Event) []store.Op
-	head    func(context.Context) (uint64, error) // Options.LastEvent
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wake    chan struct{} // holds a token while there is something to write
-	stopped chan struct{}
-	// importing holds a token during an import.
-	importing chan struct{}
-
-	mu      sync.Mutex
-	state   *task.State
-	waiters waiters
-	timer   *time.Timer   // set while there are waiters and deferred tasks
-	timerAt time.Time     // the time it is set for
-	pending []*step       // decided but not durable yet
-	loading chan struct{} // while reading from the store; closed when done
-	closed  bool
-
-	marker marker // used by the writer only
+	engine    *engine
+	records   *records
+	head      func(context.Context) (uint64, error) // Options.LastEvent
+	importing chan struct{}                         // holds a token during an import
 }
 
 // Open reads the tasks. Initially no incarnation is alive: call Begin for each one, and then
@@ -88,70 +70,25 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		o.LastEvent = func(context.Context) (uint64, error) { return 0, nil }
 	}
 	q := &Queue{
-		records: records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
-		also:    o.Also, head: o.LastEvent, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
-		importing: make(chan struct{}, 1), waiters: make(waiters),
+		records: &records{store: o.Store, logger: cmp.Or(o.Logger, slog.Default()), bad: make(map[string]bool)},
+		head:    o.LastEvent, importing: make(chan struct{}, 1),
 	}
-	q.marker = marker{records: &q.records, nonce: rand.Text()}
-	q.state = task.NewState(task.Config{
-		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause, PoolLimit: o.PoolLimit,
-		HasCheck: o.HasCheck,
-		Ready:    func(at task.Place) { q.waiters.wake(at, q.state.ReadyAt(at)) },
-	})
-	q.ctx, q.cancel = context.WithCancel(context.Background())
-	if err := q.load(ctx); err != nil {
-		q.cancel()
+	var err error
+	q.engine, err = newEngine(ctx, q.records, task.Config{
+		Project: o.Name, MaxClaims: o.MaxClaims, Pause: o.Pause, PoolLimit: o.PoolLimit, HasCheck: o.HasCheck,
+	}, o.Also)
+	if err != nil {
 		return nil, fmt.Errorf("opening the tasks: %w", err)
 	}
-	go q.runWriter()
 	return q, nil
 }
 
 // Close stops the queue. Steps that are not durable fail.
-func (q *Queue) Close() {
-	q.cancel()
-	<-q.stopped
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-}
-
-// load reads the state from the store. No steps are pending meanwhile.
-func (q *Queue) load(ctx context.Context) error {
-	// Read the marker first: if something is written after that, the next write of this queue
-	// conflicts.
-	m, err := q.marker.read(ctx)
-	if err != nil {
-		return err
-	}
-	x, number, err := q.records.loadAll(ctx)
-	if err != nil {
-		return err
-	}
-	pools, err := q.records.pools(ctx)
-	if err != nil {
-		return err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.marker.rev = m.rev
-	q.state.Replace(x, pools, max(m.Number, number))
-	for at := range q.waiters {
-		q.waiters.wake(at, q.state.ReadyAt(at))
-	}
-	q.setTimer()
-	if q.loading != nil {
-		close(q.loading)
-		q.loading = nil
-	}
-	return nil
-}
+func (q *Queue) Close() { q.engine.close() }
 
 // change decides a step that changes one task.
 func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, error)) (t task.Task, err error) {
-	err = q.update(ctx, func(s *task.Step) (err error) {
+	err = q.engine.update(ctx, func(s *task.Step) (err error) {
 		t, err = decide(s)
 		return err
 	})
@@ -160,7 +97,7 @@ func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, 
 
 // Create creates a task; see task.Step.Create.
 func (q *Queue) Create(ctx context.Context, actor task.Actor, d task.Draft) (t task.Task, fresh bool, err error) {
-	err = q.update(ctx, func(s *task.Step) (err error) {
+	err = q.engine.update(ctx, func(s *task.Step) (err error) {
 		t, fresh, err = s.Create(actor, d)
 		return err
 	})
@@ -223,7 +160,7 @@ func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) 
 
 // PausePool pauses the tasks of a pool; see task.Step.PausePool.
 func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason string) (p pools.Pool, err error) {
-	err = q.update(ctx, func(s *task.Step) (err error) {
+	err = q.engine.update(ctx, func(s *task.Step) (err error) {
 		p, err = s.PausePool(actor, name, reason)
 		return err
 	})
@@ -232,7 +169,7 @@ func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason st
 
 // ResumePool resumes the tasks of a pool; see task.Step.ResumePool.
 func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (p pools.Pool, err error) {
-	err = q.update(ctx, func(s *task.Step) (err error) {
+	err = q.engine.update(ctx, func(s *task.Step) (err error) {
 		p, err = s.ResumePool(actor, name)
 		return err
 	})
@@ -241,32 +178,30 @@ func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (
 
 // ForgetObstacles removes obstacles of a pool; see task.Step.ForgetObstacles.
 func (q *Queue) ForgetObstacles(ctx context.Context, actor task.Actor, pool string) error {
-	return q.update(ctx, func(s *task.Step) error { return s.ForgetObstacles(actor, pool) })
+	return q.engine.update(ctx, func(s *task.Step) error { return s.ForgetObstacles(actor, pool) })
 }
 
 // Begin records that an incarnation has started; see task.State.Begin. Call ReleaseOrphans for the
 // claims of earlier ones.
 func (q *Queue) Begin(path string, life task.Life) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.state.Begin(path, life)
-	q.waiters.recheck(path)
+	q.engine.peek(func(s *task.State) { s.Begin(path, life) })
+	q.engine.recheck(path)
 }
 
 // End records that an incarnation has ended; see task.State.End. Call ReleaseOrphans for its
 // claims.
 func (q *Queue) End(path string, incarnation uint64, exit task.Exit) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state.End(path, incarnation, exit) {
-		q.waiters.recheck(path)
+	var current bool
+	q.engine.peek(func(s *task.State) { current = s.End(path, incarnation, exit) })
+	if current {
+		q.engine.recheck(path)
 	}
 }
 
 // Sweep releases the tasks of all ended incarnations, except those of agents that keep names.
 func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	var holders []string
-	if err := q.view(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
+	if err := q.engine.view(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
 		return err
 	}
 	var errs []error
@@ -283,15 +218,12 @@ func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 	const some = task.MaxStep / 8
 	for {
-		if err := q.lock(ctx); err != nil {
+		var left bool
+		err := q.engine.look(ctx, func(s *task.State) { left = s.HasOrphans(path) })
+		if err != nil || !left {
 			return err
 		}
-		left := q.state.HasOrphans(path)
-		q.mu.Unlock()
-		if !left {
-			return nil
-		}
-		if err := q.update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
+		if err := q.engine.update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
 			return fmt.Errorf("releasing the tasks of %s: %w", path, err)
 		}
 	}
@@ -302,13 +234,13 @@ func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 func (q *Queue) Purge(ctx context.Context, ttl time.Duration) (n int, err error) {
 	old := time.Now().Add(-ttl)
 	var gone []string
-	if err := q.view(ctx, func(s *task.State) { gone = s.Outdated(old) }); err != nil {
+	if err := q.engine.view(ctx, func(s *task.State) { gone = s.Outdated(old) }); err != nil {
 		return 0, err
 	}
 	total := len(gone)
 	for len(gone) > 0 {
 		var rest []string
-		err := q.update(ctx, func(s *task.Step) error {
+		err := q.engine.update(ctx, func(s *task.Step) error {
 			rest = s.Purge(gone, old)
 			return nil
 		})

@@ -12,7 +12,7 @@ import (
 // read returns a value from the state once everything it is based on is durable.
 func read[T any](ctx context.Context, q *Queue, look func(*task.State) (T, error)) (found T, err error) {
 	var failed error
-	err = q.view(ctx, func(s *task.State) { found, failed = look(s) })
+	err = q.engine.view(ctx, func(s *task.State) { found, failed = look(s) })
 	return found, cmp.Or(err, failed)
 }
 
@@ -27,18 +27,16 @@ func (q *Queue) Count(ctx context.Context, f task.Filter) (int, error) {
 }
 
 // Parked returns the number of parked tasks.
-func (q *Queue) Parked() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.state.Parked()
+func (q *Queue) Parked() (n int) {
+	q.engine.peek(func(s *task.State) { n = s.Parked() })
+	return n
 }
 
 // PausedPools returns the pools whose tasks are not claimed, or one at a time. Like Parked it waits for nothing, so
 // that a view for people also works while the store does not.
-func (q *Queue) PausedPools() []pools.Pool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.DeleteFunc(q.state.Pools(), func(p pools.Pool) bool { return p.State == pools.Open })
+func (q *Queue) PausedPools() (all []pools.Pool) {
+	q.engine.peek(func(s *task.State) { all = s.Pools() })
+	return slices.DeleteFunc(all, func(p pools.Pool) bool { return p.State == pools.Open })
 }
 
 // Hook returns the work there is for an incarnation.

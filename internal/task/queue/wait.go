@@ -29,7 +29,7 @@ type waitQueue struct {
 	woken int // number of waiters woken for this place
 }
 
-// waiters holds the wait queues by place, under the lock of the Queue.
+// waiters holds the wait queues by place, under the lock of the engine.
 type waiters map[task.Place]*waitQueue
 
 // maxTimer bounds a timer, since the wall clock may be set while it runs.
@@ -43,18 +43,13 @@ func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (t
 		return task.Task{}, fmt.Errorf("%w: a task that is named is claimed without waiting", task.ErrInvalid)
 	}
 	w := &waiter{actor: actor, places: c.Places(actor), wake: make(chan struct{}, 1)}
-	defer func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.waiters.leave(w, q.state.ReadyAt)
-	}()
+	defer q.engine.leave(w)
 	for {
 		t, err := q.change(ctx, func(s *task.Step) (task.Task, error) {
 			w.clearWakeup()
 			t, err := s.Claim(actor, c)
 			if errors.Is(err, task.ErrNothing) {
-				q.waiters.add(w)
-				q.setTimer()
+				q.engine.enter(w)
 			}
 			return t, err
 		})
@@ -65,7 +60,7 @@ func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (t
 		case <-w.wake:
 		case <-ctx.Done():
 			return task.Task{}, context.Cause(ctx)
-		case <-q.ctx.Done():
+		case <-q.engine.ctx.Done():
 			return task.Task{}, store.ErrClosed
 		}
 	}
@@ -144,25 +139,45 @@ func (w *waiter) clearWakeup() {
 	}
 }
 
+// enter adds a waiter. The caller holds mu.
+func (e *engine) enter(w *waiter) {
+	e.waiters.add(w)
+	e.setTimer()
+}
+
+// leave removes a waiter.
+func (e *engine) leave(w *waiter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiters.leave(w, e.state.ReadyAt)
+}
+
+// recheck lets the waiters of an agent see whether their incarnation has ended.
+func (e *engine) recheck(path string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiters.recheck(path)
+}
+
 // setTimer sets a timer for the next deferred task if there are waiters. The caller holds mu.
-func (q *Queue) setTimer() {
-	at, there := q.state.NextTime()
-	if len(q.waiters) == 0 || !there || q.timer != nil && q.timerAt.Equal(at) {
+func (e *engine) setTimer() {
+	at, there := e.state.NextTime()
+	if len(e.waiters) == 0 || !there || e.timer != nil && e.timerAt.Equal(at) {
 		return
 	}
-	if q.timer != nil {
-		q.timer.Stop()
+	if e.timer != nil {
+		e.timer.Stop()
 	}
-	q.timerAt = at
-	q.timer = time.AfterFunc(max(0, min(time.Until(at), maxTimer)), q.onTimer)
+	e.timerAt = at
+	e.timer = time.AfterFunc(max(0, min(time.Until(at), maxTimer)), e.onTimer)
 }
 
 // onTimer advances the time.
-func (q *Queue) onTimer() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.timer = nil; !q.closed {
-		q.state.Advance(time.Now())
-		q.setTimer()
+func (e *engine) onTimer() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer = nil; !e.closed {
+		e.state.Advance(time.Now())
+		e.setTimer()
 	}
 }

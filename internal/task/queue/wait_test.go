@@ -83,10 +83,10 @@ func waiting(t *testing.T, do func(t *testing.T, q *Queue)) {
 		q := openQueue(t, s)
 		defer q.Close()
 		do(t, q)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if len(q.waiters) > 0 {
-			t.Errorf("waiters are left: %v", q.waiters)
+		q.engine.mu.Lock()
+		defer q.engine.mu.Unlock()
+		if len(q.engine.waiters) > 0 {
+			t.Errorf("waiters are left: %v", q.engine.waiters)
 		}
 	})
 }
@@ -230,10 +230,10 @@ func TestAwaitEnds(t *testing.T) {
 		wantErr(t, old.err, task.ErrStale)
 		// A woken waiter that claims another task leaves this one to the next.
 		both, next := await(t, q, "t/both", ofP), await(t, q, "t/next", ofP)
-		q.mu.Lock()
+		q.engine.mu.Lock()
 		go create(t, q, task.Draft{Title: "pool", Pool: "p"})
 		go create(t, q, task.Draft{Title: "own", Assignee: "t/both"})
-		q.mu.Unlock()
+		q.engine.mu.Unlock()
 		synctest.Wait()
 		<-both.done
 		if both.got.Title == "own" {
