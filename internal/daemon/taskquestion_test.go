@@ -22,7 +22,9 @@ func TestAsksAfterACrash(t *testing.T) {
 		ann := task.Actor{Name: "ann"}
 		made, _, err := q.Create(t.Context(), ann, task.Draft{Title: "x"})
 		if err == nil {
-			_, err = q.Claim(t.Context(), ann, task.Claiming{ID: made.ID})
+			_, err = q.Change(t.Context(), func(s *task.Step) (task.Task, error) {
+				return s.Claim(ann, task.Claiming{ID: made.ID})
+			})
 		}
 		if err != nil {
 			t.Fatal(err)

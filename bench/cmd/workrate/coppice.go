@@ -52,12 +52,16 @@ func (q *throughQueue) add(ctx context.Context, i int) error {
 }
 
 func (q *throughQueue) do(ctx context.Context, i int) (bool, error) {
-	t, err := q.q.Claim(ctx, who(i), task.Claiming{Pools: []string{pool}})
+	t, err := q.q.Change(ctx, func(s *task.Step) (task.Task, error) {
+		return s.Claim(who(i), task.Claiming{Pools: []string{pool}})
+	})
 	if errors.Is(err, task.ErrNothing) {
 		return false, nil
 	}
 	if err == nil {
-		_, err = q.q.Finish(ctx, who(i), t.ID, task.Ending{})
+		_, err = q.q.Change(ctx, func(s *task.Step) (task.Task, error) {
+			return s.Finish(who(i), t.ID, task.Ending{})
+		})
 	}
 	return err == nil, err
 }

@@ -230,7 +230,9 @@ func TestWatchFaults(t *testing.T) {
 		id := h.blocked(outcome.EventOccurs, "task.closed")
 		other, _, err := h.queue.Create(t.Context(), ann, task.Draft{Title: "y"})
 		if err == nil {
-			_, err = h.queue.Finish(t.Context(), ann, other.ID, task.Ending{})
+			_, err = h.queue.Change(t.Context(), func(s *task.Step) (task.Task, error) {
+				return s.Finish(ann, other.ID, task.Ending{})
+			})
 		}
 		if err != nil {
 			t.Fatal(err)

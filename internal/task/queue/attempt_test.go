@@ -117,7 +117,9 @@ func TestReleaseMany(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if all, err := q.Pools(t.Context()); err != nil || len(all) != 1 || all[0].State != pools.Paused {
+	var all []pools.Pool
+	err := q.View(t.Context(), func(s *task.State) { all = s.Pools() })
+	if err != nil || len(all) != 1 || all[0].State != pools.Paused {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

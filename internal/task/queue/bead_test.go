@@ -174,7 +174,8 @@ func TestHeldBeads(t *testing.T) {
 				t.Errorf("exported\n%s\nwant\n%s", got, line)
 			}
 			title := "other"
-			if _, err := q.Edit(t.Context(), ann, "b", task.Edit{Title: &title, AddLabels: []string{"l"}}); err != nil {
+			_, err := edit(t.Context(), q, ann, "b", task.Edit{Title: &title, AddLabels: []string{"l"}})
+			if err != nil {
 				t.Fatal(err)
 			}
 			if got := exported(t, q)["b"]; !strings.Contains(got, members) {
@@ -209,7 +210,7 @@ func TestImportedText(t *testing.T) {
 			}
 			want("all\nof <it> & \"more\"")
 			for _, text := range []string{"", "new", ""} {
-				if _, err := q.Edit(t.Context(), ann, "bd-1", task.Edit{Text: &text}); err != nil {
+				if _, err := edit(t.Context(), q, ann, "bd-1", task.Edit{Text: &text}); err != nil {
 					t.Fatal(err)
 				}
 				want(text)
@@ -226,14 +227,15 @@ func TestExportChanged(t *testing.T) {
 	bring(t, q, beads)
 	ctx := t.Context()
 	title, text := "New", "new"
-	if _, err := q.Edit(ctx, ann, "bd-1.1", task.Edit{Title: &title, Text: &text, RemoveDepends: []string{"bd-a3f8"}, AddLabels: []string{"l"}}); err != nil {
+	e := task.Edit{Title: &title, Text: &text, RemoveDepends: []string{"bd-a3f8"}, AddLabels: []string{"l"}}
+	if _, err := edit(ctx, q, ann, "bd-1.1", e); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Retry(ctx, ann, "bd-1.1", ""); err != nil {
+	if _, err := retry(ctx, q, ann, "bd-1.1", ""); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, q, ann, "bd-1.1")
-	if _, err := q.Comment(ctx, task.Actor{Name: "eve"}, "bd-1", "third", ""); err != nil {
+	if _, err := comment(ctx, q, task.Actor{Name: "eve"}, "bd-1", "third", ""); err != nil {
 		t.Fatal(err)
 	}
 	native := create(t, q, task.Draft{Title: "native", Pool: "p", DependsOn: []string{"bd-1"}})
@@ -285,7 +287,7 @@ func TestImportNewer(t *testing.T) {
 	}
 	begin(t, q, agent("t/a", 1))
 	claim(t, q, agent("t/a", 1), task.Claiming{ID: "a-1"})
-	if _, err := q.Comment(ctx, agent("t/a", 1), "a-1", "mine", ""); err != nil {
+	if _, err := comment(ctx, q, agent("t/a", 1), "a-1", "mine", ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := bring(t, q, newer); got != (task.ImportReport{Updated: 1}) {

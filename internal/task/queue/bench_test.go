@@ -62,12 +62,12 @@ func BenchmarkDrain(b *testing.B) {
 						me := agent(fmt.Sprint("t/", n), 1)
 						begin(b, q, me)
 						for done.Load() < tasks {
-							got, err := q.Claim(b.Context(), me, task.Claiming{Pools: []string{"p"}})
+							got, err := tryClaim(b.Context(), q, me, task.Claiming{Pools: []string{"p"}})
 							if errors.Is(err, task.ErrNothing) {
 								continue
 							}
 							if err == nil {
-								_, err = q.Finish(b.Context(), me, got.ID, task.Ending{})
+								_, err = tryFinish(b.Context(), q, me, got.ID, task.Ending{})
 							}
 							if err != nil {
 								b.Error(err)
@@ -104,7 +104,7 @@ func BenchmarkClaim(b *testing.B) {
 			begin(b, q, me)
 			for b.Loop() {
 				got := claim(b, q, me, task.Claiming{Pools: []string{"p"}})
-				if _, err := q.Release(b.Context(), me, got.ID, ""); err != nil {
+				if _, err := release(b.Context(), q, me, got.ID, ""); err != nil {
 					b.Fatal(err)
 				}
 			}

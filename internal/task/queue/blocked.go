@@ -16,7 +16,7 @@ func (q *Queue) Block(ctx context.Context, actor task.Actor, id string, c outcom
 	if err != nil {
 		return task.Task{}, err
 	}
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Block(actor, id, c, reason, last) })
+	return q.Change(ctx, func(s *task.Step) (task.Task, error) { return s.Block(actor, id, c, reason, last) })
 }
 
 // lastEvent returns the number of the last event of the log if a condition waits for one. The later ones count.
@@ -35,7 +35,7 @@ func (q *Queue) lastEvent(ctx context.Context, c *outcome.Condition) (uint64, er
 func (q *Queue) Unblock(ctx context.Context, all []task.Wait, why string) error {
 	const some = task.MaxStep / 8
 	for part := range slices.Chunk(all, some) {
-		err := q.engine.update(ctx, func(s *task.Step) error {
+		err := q.Update(ctx, func(s *task.Step) error {
 			for _, w := range part {
 				if err := s.Unblock(w, why); err != nil {
 					return err
@@ -52,5 +52,5 @@ func (q *Queue) Unblock(ctx context.Context, all []task.Wait, why string) error 
 
 // AskAbout asks a person about a task that waits for long; see task.Step.AskAbout.
 func (q *Queue) AskAbout(ctx context.Context, w task.Wait, text string) error {
-	return q.engine.update(ctx, func(s *task.Step) error { return s.AskAbout(w, text) })
+	return q.Update(ctx, func(s *task.Step) error { return s.AskAbout(w, text) })
 }

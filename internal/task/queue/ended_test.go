@@ -45,7 +45,7 @@ func TestEndedSince(t *testing.T) {
 		finish(t, q, ann, made["closed"])
 		try("tried")
 		claim(t, q, a, task.Claiming{ID: made["running"]})
-		if _, err := q.Comment(t.Context(), ann, made["commented"], "look", ""); err != nil {
+		if _, err := comment(t.Context(), q, ann, made["commented"], "look", ""); err != nil {
 			t.Fatal(err)
 		}
 		check := func() {

@@ -59,12 +59,12 @@ func TestGroup(t *testing.T) {
 		synctest.Wait()
 		g.gate <- nil
 		<-done
-		go func() { done <- second(q.Comment(ctx, ann, id, "hold the writer up", "")) }()
+		go func() { done <- second(comment(ctx, q, ann, id, "hold the writer up", "")) }()
 		synctest.Wait()
 		const n = 10
 		for i := range n {
 			title := fmt.Sprint(i + 1)
-			go func() { done <- second(q.Edit(ctx, ann, id, task.Edit{Title: &title, Text: &title})) }()
+			go func() { done <- second(edit(ctx, q, ann, id, task.Edit{Title: &title, Text: &title})) }()
 			synctest.Wait()
 		}
 		select {
@@ -109,9 +109,9 @@ func TestDirty(t *testing.T) {
 		g.gate <- nil
 		synctest.Wait()
 		a, b, list := make(chan error, 1), make(chan error, 1), make(chan []task.Task, 1)
-		go func() { a <- second(q.Claim(ctx, agent("t/a", 1), task.Claiming{ID: id})) }()
+		go func() { a <- second(tryClaim(ctx, q, agent("t/a", 1), task.Claiming{ID: id})) }()
 		synctest.Wait()
-		go func() { b <- second(q.Claim(ctx, agent("t/b", 1), task.Claiming{ID: id})) }()
+		go func() { b <- second(tryClaim(ctx, q, agent("t/b", 1), task.Claiming{ID: id})) }()
 		go func() {
 			all, err := q.List(ctx, task.Filter{}, 0, "")
 			if err != nil {

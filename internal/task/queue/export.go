@@ -19,7 +19,7 @@ const (
 // meanwhile are of different moments.
 func (q *Queue) Export(ctx context.Context, after string) (p task.BeadPage, err error) {
 	var tasks []*task.Record
-	err = q.engine.view(ctx, func(s *task.State) { tasks = s.Following(after, pageTasks+1) })
+	err = q.View(ctx, func(s *task.State) { tasks = s.Following(after, pageTasks+1) })
 	p.Beads = []json.RawMessage{}
 	if err != nil || len(tasks) == 0 {
 		return p, err

@@ -63,15 +63,17 @@ func TestExportImport(t *testing.T) {
 			var err error
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				_, err = q.Comment(ctx, ann, id, "said "+word.Draw(t, "comment"), "")
+				_, err = comment(ctx, q, ann, id, "said "+word.Draw(t, "comment"), "")
 			case 1:
-				_, err = q.Claim(ctx, me, task.Claiming{ID: id})
+				_, err = tryClaim(ctx, q, me, task.Claiming{ID: id})
 			case 2:
-				_, err = q.Finish(ctx, ann, id, task.Ending{Outcome: rapid.SampledFrom(task.Outcomes()).Draw(t, "outcome"), Reason: word.Draw(t, "reason"), Force: true})
+				_, err = tryFinish(ctx, q, ann, id, task.Ending{
+					Outcome: rapid.SampledFrom(task.Outcomes()).Draw(t, "outcome"), Reason: word.Draw(t, "reason"), Force: true,
+				})
 			case 3:
-				_, err = q.Reopen(ctx, ann, id, word.Draw(t, "reason"))
+				_, err = reopen(ctx, q, ann, id, word.Draw(t, "reason"))
 			case 4:
-				_, err = q.Retry(ctx, ann, id, word.Draw(t, "reason"))
+				_, err = retry(ctx, q, ann, id, word.Draw(t, "reason"))
 			}
 			_ = err // a refused change has no effect
 		}

@@ -70,7 +70,7 @@ func (q *Queue) Import(
 	}
 	report = task.ImportReport{Created: counts[created], Updated: counts[updated], Unchanged: counts[unchanged]}
 	if n := report.Created + report.Updated; n > 0 {
-		eventErr := q.engine.update(ctx, func(s *task.Step) error {
+		eventErr := q.Update(ctx, func(s *task.Step) error {
 			s.Emit(task.Event{Kind: task.Imported, By: actor, Count: n})
 			return nil
 		})
@@ -83,7 +83,7 @@ func (q *Queue) Import(
 // Nothing reads it before the task exists, so the order is free and writes can share commits.
 func (q *Queue) writeAhead(ctx context.Context, beads []*transfer.Bead) (written map[string]bool, err error) {
 	var fresh []*transfer.Bead
-	err = q.engine.view(ctx, func(s *task.State) {
+	err = q.View(ctx, func(s *task.State) {
 		written, fresh = make(map[string]bool, len(beads)), fresh[:0]
 		for _, b := range beads {
 			if s.Record(b.ID()) == nil && !written[b.ID()] {

@@ -263,7 +263,7 @@ func TestModel(t *testing.T) {
 			},
 			"claim next": func(t *rapid.T) {
 				actor := people(t)
-				got, err := q.Claim(ctx, actor, task.Claiming{Pools: []string{"p", "q"}})
+				got, err := tryClaim(ctx, q, actor, task.Claiming{Pools: []string{"p", "q"}})
 				best := cmp.Or(m.next("p"), m.next("q"))
 				switch {
 				case !alive(actor):
@@ -282,7 +282,7 @@ func TestModel(t *testing.T) {
 			"claim one": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Claim(ctx, actor, task.Claiming{ID: id})
+				_, err := tryClaim(ctx, q, actor, task.Claiming{ID: id})
 				switch {
 				case !alive(actor):
 					want(t, err, task.ErrStale)
@@ -299,7 +299,7 @@ func TestModel(t *testing.T) {
 			"close": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Finish(ctx, actor, id, task.Ending{Reason: fmt.Sprint(n)})
+				_, err := tryFinish(ctx, q, actor, id, task.Ending{Reason: fmt.Sprint(n)})
 				switch {
 				case !alive(actor):
 					want(t, err, task.ErrStale)
@@ -317,7 +317,7 @@ func TestModel(t *testing.T) {
 			"release": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				_, err := q.Release(ctx, actor, id, "")
+				_, err := release(ctx, q, actor, id, "")
 				switch {
 				case !alive(actor):
 					want(t, err, task.ErrStale)
@@ -333,17 +333,17 @@ func TestModel(t *testing.T) {
 			"reopen or retry": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")
 				known := m.tasks[id]
-				verb, retry := q.Reopen, rapid.Bool().Draw(t, "retry")
-				if retry {
-					verb = q.Retry
+				verb, retries := reopen, rapid.Bool().Draw(t, "retry")
+				if retries {
+					verb = retry
 				}
-				_, err := verb(ctx, actor, id, "")
+				_, err := verb(ctx, q, actor, id, "")
 				switch {
 				case !alive(actor):
 					want(t, err, task.ErrStale)
 				case known.status == task.Open:
 					want(t, err)
-				case !retry && known.status != task.Closed, !m.mayChange(actor, known),
+				case !retries && known.status != task.Closed, !m.mayChange(actor, known),
 					known.status == task.Parked && !actor.Person():
 					want(t, err, task.ErrConflict)
 				default:
@@ -375,7 +375,7 @@ func TestModel(t *testing.T) {
 				if status != "" {
 					e.Status = &status
 				}
-				_, err := q.Edit(ctx, actor, id, e)
+				_, err := edit(ctx, q, actor, id, e)
 				ok := false
 				switch {
 				case !alive(actor):
@@ -446,7 +446,7 @@ func TestModel(t *testing.T) {
 			},
 			"comment": func(t *rapid.T) {
 				actor, id := people(t), some(t, "id")
-				if _, err := q.Comment(ctx, actor, id, "x", ""); alive(actor) {
+				if _, err := comment(ctx, q, actor, id, "x", ""); alive(actor) {
 					want(t, err)
 					m.tasks[id].comments++
 				} else {
@@ -555,7 +555,7 @@ func TestDrain(t *testing.T) {
 			me := agent(path, 1)
 			begin(t, q, me)
 			for i := 1; ; i++ {
-				got, err := q.Claim(ctx, me, task.Claiming{Pools: []string{"p"}})
+				got, err := tryClaim(ctx, q, me, task.Claiming{Pools: []string{"p"}})
 				if errors.Is(err, task.ErrNothing) {
 					return
 				}
@@ -565,7 +565,7 @@ func TestDrain(t *testing.T) {
 				}
 				if i%7 == n%7 { // it exits while it holds the task
 					q.End(path, me.Incarnation, task.Exit{})
-					if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); !errors.Is(err, task.ErrStale) {
+					if _, err := tryFinish(ctx, q, me, got.ID, task.Ending{}); !errors.Is(err, task.ErrStale) {
 						t.Errorf("the dead close: %v", err)
 					}
 					me.Incarnation++
@@ -575,7 +575,7 @@ func TestDrain(t *testing.T) {
 					mu.Unlock()
 					continue
 				}
-				if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); err != nil {
+				if _, err := tryFinish(ctx, q, me, got.ID, task.Ending{}); err != nil {
 					t.Errorf("closing: %v", err)
 					return
 				}
@@ -588,7 +588,7 @@ func TestDrain(t *testing.T) {
 	wg.Wait()
 	// The last agent to exit has released what others may have missed.
 	for {
-		got, err := q.Claim(ctx, ann, task.Claiming{Pools: []string{"p"}})
+		got, err := tryClaim(ctx, q, ann, task.Claiming{Pools: []string{"p"}})
 		if err != nil {
 			break
 		}
@@ -625,7 +625,7 @@ func TestTwoWriters(t *testing.T) {
 	for i := 0; i < tasks; i += 2 {
 		x, y := all[i].ID, all[i+1].ID
 		edit := func(q *Queue, x, y string) {
-			_, err := q.Edit(ctx, ann, x, task.Edit{AddDepends: []string{y}})
+			_, err := edit(ctx, q, ann, x, task.Edit{AddDepends: []string{y}})
 			if err != nil && !errors.Is(err, task.ErrInvalid) {
 				t.Errorf("%v", err)
 			}
@@ -652,7 +652,7 @@ func TestTwoWriters(t *testing.T) {
 			me := agent(fmt.Sprint("t/", n), 1)
 			begin(t, q, me)
 			for {
-				got, err := q.Claim(ctx, me, task.Claiming{Pools: []string{"p"}})
+				got, err := tryClaim(ctx, q, me, task.Claiming{Pools: []string{"p"}})
 				if errors.Is(err, task.ErrNothing) {
 					return
 				}
@@ -663,7 +663,7 @@ func TestTwoWriters(t *testing.T) {
 				mu.Lock()
 				claimed[got.ID]++
 				mu.Unlock()
-				if _, err := q.Finish(ctx, me, got.ID, task.Ending{}); err != nil {
+				if _, err := tryFinish(ctx, q, me, got.ID, task.Ending{}); err != nil {
 					t.Errorf("%v", err)
 				}
 			}

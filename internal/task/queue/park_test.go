@@ -71,23 +71,23 @@ func TestParking(t *testing.T) {
 	}
 	a := agent("t/a", 4)
 	begin(t, q, a)
-	_, err = q.Claim(t.Context(), a, task.Claiming{Pools: []string{"p"}})
+	_, err = tryClaim(t.Context(), q, a, task.Claiming{Pools: []string{"p"}})
 	wantErr(t, err, task.ErrNothing)
 	next := "coppice task retry " + made.ID
-	_, err = q.Claim(t.Context(), a, task.Claiming{ID: made.ID})
+	_, err = tryClaim(t.Context(), q, a, task.Claiming{ID: made.ID})
 	wantErr(t, err, task.ErrConflict, "parked", reason, next)
-	_, err = q.Retry(t.Context(), a, made.ID, "")
+	_, err = retry(t.Context(), q, a, made.ID, "")
 	wantErr(t, err, task.ErrConflict, "parked", next)
 	open := task.Open
-	_, err = q.Edit(t.Context(), a, made.ID, task.Edit{Status: &open})
+	_, err = edit(t.Context(), q, a, made.ID, task.Edit{Status: &open})
 	wantErr(t, err, task.ErrConflict, "parked", next)
-	_, err = q.Reopen(t.Context(), ann, made.ID, "")
+	_, err = reopen(t.Context(), q, ann, made.ID, "")
 	wantErr(t, err, task.ErrConflict, "parked", next)
-	_, err = q.Release(t.Context(), ann, made.ID, "")
+	_, err = release(t.Context(), q, ann, made.ID, "")
 	wantErr(t, err, task.ErrConflict, "parked", next)
 	for _, release := range []func() (task.Task, error){
-		func() (task.Task, error) { return q.Retry(t.Context(), ann, made.ID, "mended") },
-		func() (task.Task, error) { return q.Edit(t.Context(), ann, made.ID, task.Edit{Status: &open}) },
+		func() (task.Task, error) { return retry(t.Context(), q, ann, made.ID, "mended") },
+		func() (task.Task, error) { return edit(t.Context(), q, ann, made.ID, task.Edit{Status: &open}) },
 	} {
 		if got, err := release(); err != nil || !got.Ready || got.FailedClaims != 0 {
 			t.Fatalf("%+v, %v", got, err)
@@ -145,10 +145,10 @@ func TestWhatParks(t *testing.T) {
 			return q.ReleaseOrphans(t.Context(), actor.Path)
 		}, 1},
 		{"the agent gave it back", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Release(t.Context(), actor, id, "no idea"))
+			return second(release(t.Context(), q, actor, id, "no idea"))
 		}, 1},
 		{"the agent retried it", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Retry(t.Context(), actor, id, ""))
+			return second(retry(t.Context(), q, actor, id, ""))
 		}, 1},
 		{"the tests fail", reports(outcome.Report{Kind: outcome.Retryable,
 			Context: learned(outcome.VerificationFailed)}), 1},
@@ -164,10 +164,10 @@ func TestWhatParks(t *testing.T) {
 			reports(outcome.Report{Kind: outcome.Decomposed, Context: learned(outcome.OtherObstacle),
 				Subtasks: []outcome.Subtask{{ID: "a", Objective: "one"}}}), 0},
 		{"a person gave it back", func(q *Queue, _ task.Actor, id string) error {
-			return second(q.Release(t.Context(), ann, id, ""))
+			return second(release(t.Context(), q, ann, id, ""))
 		}, 0},
 		{"the agent closed it", func(q *Queue, actor task.Actor, id string) error {
-			return second(q.Finish(t.Context(), actor, id, task.Ending{}))
+			return second(tryFinish(t.Context(), q, actor, id, task.Ending{}))
 		}, 0},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
@@ -284,7 +284,8 @@ func TestParkingAtExit(t *testing.T) {
 	if got := claim(t, q, agent("t/a", 2), task.Claiming{Any: true}); got.ID != other.ID {
 		t.Errorf("claimed %+v", got)
 	}
-	if got, err := q.Retry(t.Context(), task.Actor{Name: task.People}, made.ID, "raised"); err != nil || got.Status != task.Open {
+	got, err := retry(t.Context(), q, task.Actor{Name: task.People}, made.ID, "raised")
+	if err != nil || got.Status != task.Open {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

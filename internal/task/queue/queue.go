@@ -86,47 +86,32 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 // Close stops the queue. Steps that are not durable fail.
 func (q *Queue) Close() { q.engine.close() }
 
-// change decides a step that changes one task.
-func (q *Queue) change(ctx context.Context, decide func(*task.Step) (task.Task, error)) (t task.Task, err error) {
-	err = q.engine.update(ctx, func(s *task.Step) (err error) {
+// Update decides one step, and returns when it is durable. It may call decide more than once, which must be quick and
+// must not call the queue.
+func (q *Queue) Update(ctx context.Context, decide func(*task.Step) error) error {
+	return q.engine.update(ctx, decide)
+}
+
+// Change is Update for a step about one task, such as task.Step.Edit. It returns the task.
+func (q *Queue) Change(ctx context.Context, decide func(*task.Step) (task.Task, error)) (t task.Task, err error) {
+	err = q.Update(ctx, func(s *task.Step) (err error) {
 		t, err = decide(s)
 		return err
 	})
 	return t, err
 }
 
+// View calls f with the tasks, and returns when everything f has seen is durable. It may call f more than once, which
+// must be quick and must not call the queue.
+func (q *Queue) View(ctx context.Context, f func(*task.State)) error { return q.engine.view(ctx, f) }
+
 // Create creates a task; see task.Step.Create.
 func (q *Queue) Create(ctx context.Context, actor task.Actor, d task.Draft) (t task.Task, fresh bool, err error) {
-	err = q.engine.update(ctx, func(s *task.Step) (err error) {
+	err = q.Update(ctx, func(s *task.Step) (err error) {
 		t, fresh, err = s.Create(actor, d)
 		return err
 	})
 	return t, fresh && err == nil, err
-}
-
-// Edit changes a task; see task.Step.Edit.
-func (q *Queue) Edit(ctx context.Context, actor task.Actor, id string, e task.Edit) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Edit(actor, id, e) })
-}
-
-// Comment adds a comment to a task; see task.Step.Comment.
-func (q *Queue) Comment(ctx context.Context, actor task.Actor, id, text, key string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Comment(actor, id, text, key) })
-}
-
-// Claim claims a task; see task.Step.Claim.
-func (q *Queue) Claim(ctx context.Context, actor task.Actor, c task.Claiming) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Claim(actor, c) })
-}
-
-// Release opens a claimed task again.
-func (q *Queue) Release(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Release(actor, id, reason) })
-}
-
-// Finish closes a task; see task.Step.Finish.
-func (q *Queue) Finish(ctx context.Context, actor task.Actor, id string, e task.Ending) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Finish(actor, id, e) })
 }
 
 // Report ends the attempt of a claimant; see task.Step.Report.
@@ -135,50 +120,7 @@ func (q *Queue) Report(ctx context.Context, actor task.Actor, id string, o outco
 	if err != nil {
 		return task.Task{}, err
 	}
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Report(actor, id, o, last) })
-}
-
-// Answer opens a task that a person was asked about.
-func (q *Queue) Answer(ctx context.Context, actor task.Actor, id, answer string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Answer(actor, id, answer) })
-}
-
-// Reject cancels a task that a person was asked about; see task.Step.Reject.
-func (q *Queue) Reject(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reject(actor, id, reason) })
-}
-
-// Reopen opens a closed task again.
-func (q *Queue) Reopen(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Reopen(actor, id, reason) })
-}
-
-// Retry makes a task open now; see task.Step.Retry.
-func (q *Queue) Retry(ctx context.Context, actor task.Actor, id, reason string) (task.Task, error) {
-	return q.change(ctx, func(s *task.Step) (task.Task, error) { return s.Retry(actor, id, reason) })
-}
-
-// PausePool pauses the tasks of a pool; see task.Step.PausePool.
-func (q *Queue) PausePool(ctx context.Context, actor task.Actor, name, reason string) (p pools.Pool, err error) {
-	err = q.engine.update(ctx, func(s *task.Step) (err error) {
-		p, err = s.PausePool(actor, name, reason)
-		return err
-	})
-	return p, err
-}
-
-// ResumePool resumes the tasks of a pool; see task.Step.ResumePool.
-func (q *Queue) ResumePool(ctx context.Context, actor task.Actor, name string) (p pools.Pool, err error) {
-	err = q.engine.update(ctx, func(s *task.Step) (err error) {
-		p, err = s.ResumePool(actor, name)
-		return err
-	})
-	return p, err
-}
-
-// ForgetObstacles removes obstacles of a pool; see task.Step.ForgetObstacles.
-func (q *Queue) ForgetObstacles(ctx context.Context, actor task.Actor, pool string) error {
-	return q.engine.update(ctx, func(s *task.Step) error { return s.ForgetObstacles(actor, pool) })
+	return q.Change(ctx, func(s *task.Step) (task.Task, error) { return s.Report(actor, id, o, last) })
 }
 
 // Begin records that an incarnation has started; see task.State.Begin. Call ReleaseOrphans for the
@@ -201,7 +143,7 @@ func (q *Queue) End(path string, incarnation uint64, exit task.Exit) {
 // Sweep releases the tasks of all ended incarnations, except those of agents that keep names.
 func (q *Queue) Sweep(ctx context.Context, keep func(path string) bool) error {
 	var holders []string
-	if err := q.engine.view(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
+	if err := q.View(ctx, func(s *task.State) { holders = s.OrphanHolders() }); err != nil {
 		return err
 	}
 	var errs []error
@@ -223,7 +165,7 @@ func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 		if err != nil || !left {
 			return err
 		}
-		if err := q.engine.update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
+		if err := q.Update(ctx, func(s *task.Step) error { return s.ReleaseOrphans(path, some) }); err != nil {
 			return fmt.Errorf("releasing the tasks of %s: %w", path, err)
 		}
 	}
@@ -234,13 +176,13 @@ func (q *Queue) ReleaseOrphans(ctx context.Context, path string) error {
 func (q *Queue) Purge(ctx context.Context, ttl time.Duration) (n int, err error) {
 	old := time.Now().Add(-ttl)
 	var gone []string
-	if err := q.engine.view(ctx, func(s *task.State) { gone = s.Outdated(old) }); err != nil {
+	if err := q.View(ctx, func(s *task.State) { gone = s.Outdated(old) }); err != nil {
 		return 0, err
 	}
 	total := len(gone)
 	for len(gone) > 0 {
 		var rest []string
-		err := q.engine.update(ctx, func(s *task.Step) error {
+		err := q.Update(ctx, func(s *task.Step) error {
 			rest = s.Purge(gone, old)
 			return nil
 		})

@@ -12,7 +12,7 @@ import (
 // read returns a value from the state once everything it is based on is durable.
 func read[T any](ctx context.Context, q *Queue, look func(*task.State) (T, error)) (found T, err error) {
 	var failed error
-	err = q.engine.view(ctx, func(s *task.State) { found, failed = look(s) })
+	err = q.View(ctx, func(s *task.State) { found, failed = look(s) })
 	return found, cmp.Or(err, failed)
 }
 
@@ -44,24 +44,9 @@ func (q *Queue) Hook(ctx context.Context, actor task.Actor, pools []string) (tas
 	return read(ctx, q, func(s *task.State) (task.Hook, error) { return s.Hook(actor, pools), nil })
 }
 
-// Questions returns the tasks that people are asked about, sorted by id.
-func (q *Queue) Questions(ctx context.Context) ([]task.Task, error) {
-	return read(ctx, q, func(s *task.State) ([]task.Task, error) { return s.Questions(), nil })
-}
-
 // Waits returns what blocked tasks wait for, sorted by id.
 func (q *Queue) Waits(ctx context.Context) ([]task.Wait, error) {
 	return read(ctx, q, func(s *task.State) ([]task.Wait, error) { return s.Waits(), nil })
-}
-
-// Pools returns what is known of pools.
-func (q *Queue) Pools(ctx context.Context) ([]pools.Pool, error) {
-	return read(ctx, q, func(s *task.State) ([]pools.Pool, error) { return s.Pools(), nil })
-}
-
-// PoolTasks returns the state of a pool and the numbers of its tasks.
-func (q *Queue) PoolTasks(ctx context.Context, pool string) (task.PoolTasks, error) {
-	return read(ctx, q, func(s *task.State) (task.PoolTasks, error) { return s.PoolTasks(pool), nil })
 }
 
 // LastAttempts returns the last attempts at tasks of a pool, at most n, the latest first. n is above 0.

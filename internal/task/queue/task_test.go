@@ -86,7 +86,7 @@ func begin(t fataler, q *Queue, actor task.Actor) {
 
 func claim(t fataler, q *Queue, actor task.Actor, c task.Claiming) task.Task {
 	t.Helper()
-	got, err := q.Claim(context.Background(), actor, c)
+	got, err := tryClaim(context.Background(), q, actor, c)
 	if err != nil {
 		t.Fatalf("%s claims %+v: %v", actor, c, err)
 	}
@@ -104,7 +104,7 @@ func find(t fataler, q *Queue, id string) task.Task {
 
 func finish(t fataler, q *Queue, actor task.Actor, id string) {
 	t.Helper()
-	if _, err := q.Finish(context.Background(), actor, id, task.Ending{}); err != nil {
+	if _, err := tryFinish(context.Background(), q, actor, id, task.Ending{}); err != nil {
 		t.Fatalf("closing %s: %v", id, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestOrder(t *testing.T) {
 		if ids(got) != "mine urgent later later2 last" {
 			t.Errorf("%s", ids(got))
 		}
-		_, err = q.Claim(ctx, a, task.Claiming{Pools: []string{"p"}})
+		_, err = tryClaim(ctx, q, a, task.Claiming{Pools: []string{"p"}})
 		wantErr(t, err, task.ErrNothing)
 		if got := claim(t, q, a, task.Claiming{Any: true, Key: "k"}); got.Title != "nobody's" || got.Claim.By != "t/a" || got.Claim.Incarnation != 1 || got.Claim.Life != "" {
 			t.Errorf("%+v", got)
@@ -266,36 +266,37 @@ func TestDepends(t *testing.T) {
 	if b.Ready || !slices.Equal(b.WaitsFor, []string{a.ID}) {
 		t.Errorf("%+v", b)
 	}
-	_, err := q.Claim(ctx, ann, task.Claiming{ID: b.ID})
+	_, err := tryClaim(ctx, q, ann, task.Claiming{ID: b.ID})
 	wantErr(t, err, task.ErrConflict, "waits for "+a.ID)
-	_, err = q.Edit(ctx, ann, a.ID, task.Edit{AddDepends: []string{b.ID}})
+	_, err = edit(ctx, q, ann, a.ID, task.Edit{AddDepends: []string{b.ID}})
 	wantErr(t, err, task.ErrInvalid, "cycle: ", a.ID+" -> "+b.ID+" -> "+a.ID)
-	_, err = q.Edit(ctx, ann, a.ID, task.Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
+	_, err = edit(ctx, q, ann, a.ID, task.Edit{Parent: &b.ID}) // b waits for a, its child, and for a: fine
 	if err != nil {
 		t.Error(err)
 	}
 	none := ""
-	if _, err = q.Edit(ctx, ann, a.ID, task.Edit{Parent: &none}); err != nil {
+	if _, err = edit(ctx, q, ann, a.ID, task.Edit{Parent: &none}); err != nil {
 		t.Error(err)
 	}
-	_, err = q.Edit(ctx, ann, b.ID, task.Edit{Parent: &a.ID})
+	_, err = edit(ctx, q, ann, b.ID, task.Edit{Parent: &a.ID})
 	wantErr(t, err, task.ErrInvalid, "cycle")
 	finish(t, q, ann, a.ID)
 	if b = find(t, q, b.ID); !b.Ready || b.WaitsFor != nil {
 		t.Errorf("%+v", b)
 	}
-	if _, err := q.Reopen(ctx, ann, a.ID, "not yet"); err != nil {
+	if _, err := reopen(ctx, q, ann, a.ID, "not yet"); err != nil {
 		t.Error(err)
 	}
 	if b = find(t, q, b.ID); b.Ready {
 		t.Errorf("%+v", b)
 	}
-	if b, err = q.Edit(ctx, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}}); err != nil || !b.Ready || b.DependsOn != nil {
+	b, err = edit(ctx, q, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}})
+	if err != nil || !b.Ready || b.DependsOn != nil {
 		t.Errorf("%+v, %v", b, err)
 	}
-	_, err = q.Edit(ctx, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}})
+	_, err = edit(ctx, q, ann, b.ID, task.Edit{RemoveDepends: []string{a.ID}})
 	wantErr(t, err, task.ErrInvalid, "does not depend on "+fmt.Sprintf("%q", a.ID))
-	_, err = q.Edit(ctx, ann, b.ID, task.Edit{AddDepends: []string{b.ID}})
+	_, err = edit(ctx, q, ann, b.ID, task.Edit{AddDepends: []string{b.ID}})
 	wantErr(t, err, task.ErrInvalid, "depends on itself")
 }
 
@@ -308,7 +309,7 @@ func TestChildren(t *testing.T) {
 	if p := find(t, q, parent.ID); p.Ready || len(p.WaitsFor) != 2 {
 		t.Errorf("%+v", p)
 	}
-	_, err := q.Finish(ctx, ann, parent.ID, task.Ending{})
+	_, err := tryFinish(ctx, q, ann, parent.ID, task.Ending{})
 	wantErr(t, err, task.ErrConflict, "2 children", one.ID, two.ID, "--force")
 	finish(t, q, ann, one.ID)
 	finish(t, q, ann, two.ID)
@@ -356,19 +357,19 @@ func TestDeath(t *testing.T) {
 			if how == "same number" {
 				return
 			}
-			_, err = q.Claim(ctx, a, task.Claiming{Pools: []string{"p"}})
+			_, err = tryClaim(ctx, q, a, task.Claiming{Pools: []string{"p"}})
 			wantErr(t, err, task.ErrStale)
-			_, err = q.Finish(ctx, a, ready[0].ID, task.Ending{})
+			_, err = tryFinish(ctx, q, a, ready[0].ID, task.Ending{})
 			wantErr(t, err, task.ErrStale)
-			_, err = q.Comment(ctx, a, ready[0].ID, "x", "")
+			_, err = comment(ctx, q, a, ready[0].ID, "x", "")
 			wantErr(t, err, task.ErrStale)
-			_, err = q.Release(ctx, a, ready[0].ID, "")
+			_, err = release(ctx, q, a, ready[0].ID, "")
 			wantErr(t, err, task.ErrStale)
-			_, err = q.Edit(ctx, a, ready[0].ID, task.Edit{AddLabels: []string{"x"}})
+			_, err = edit(ctx, q, a, ready[0].ID, task.Edit{AddLabels: []string{"x"}})
 			wantErr(t, err, task.ErrStale)
 			_, _, err = q.Create(ctx, a, task.Draft{Title: "x"})
 			wantErr(t, err, task.ErrStale)
-			_, err = q.Retry(ctx, a, ready[0].ID, "")
+			_, err = retry(ctx, q, a, ready[0].ID, "")
 			wantErr(t, err, task.ErrStale)
 		})
 	}
@@ -415,9 +416,9 @@ func TestNotBefore(t *testing.T) {
 		if later.Ready || later.Status != task.Deferred || off.Ready || off.Status != task.Deferred {
 			t.Errorf("%+v, %+v", later, off)
 		}
-		_, err := q.Claim(ctx, ann, task.Claiming{ID: later.ID})
+		_, err := tryClaim(ctx, q, ann, task.Claiming{ID: later.ID})
 		wantErr(t, err, task.ErrConflict, "deferred until")
-		_, err = q.Claim(ctx, ann, task.Claiming{ID: off.ID})
+		_, err = tryClaim(ctx, q, ann, task.Claiming{ID: off.ID})
 		wantErr(t, err, task.ErrConflict, "--status open")
 		time.Sleep(time.Hour)
 		if got := find(t, q, later.ID); !got.Ready || got.Status != task.Open {
@@ -427,7 +428,7 @@ func TestNotBefore(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		claim(t, q, ann, task.Claiming{ID: later.ID})
-		if got, err := q.Retry(ctx, ann, off.ID, ""); err != nil || !got.Ready {
+		if got, err := retry(ctx, q, ann, off.ID, ""); err != nil || !got.Ready {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -442,28 +443,29 @@ func TestFinish(t *testing.T) {
 	one := create(t, q, task.Draft{Title: "one"})
 	claim(t, q, a, task.Claiming{ID: one.ID})
 	for _, err := range []error{
-		func() error { _, err := q.Finish(ctx, b, one.ID, task.Ending{}); return err }(),
-		func() error { _, err := q.Claim(ctx, b, task.Claiming{ID: one.ID}); return err }(),
-		func() error { _, err := q.Release(ctx, b, one.ID, ""); return err }(),
-		func() error { _, err := q.Retry(ctx, b, one.ID, ""); return err }(),
+		func() error { _, err := tryFinish(ctx, q, b, one.ID, task.Ending{}); return err }(),
+		func() error { _, err := tryClaim(ctx, q, b, task.Claiming{ID: one.ID}); return err }(),
+		func() error { _, err := release(ctx, q, b, one.ID, ""); return err }(),
+		func() error { _, err := retry(ctx, q, b, one.ID, ""); return err }(),
 	} {
 		wantErr(t, err, task.ErrConflict, "in progress at t/a, incarnation 1")
 	}
 	for range 2 { // repeated, as after a lost answer
-		got, err := q.Finish(ctx, a, one.ID, task.Ending{Reason: "no luck"})
+		got, err := tryFinish(ctx, q, a, one.ID, task.Ending{Reason: "no luck"})
 		if err != nil || got.Status != task.Closed || got.Outcome != task.Completed || got.Reason != "no luck" ||
 			got.ClosedBy != "t/a" || got.Claim != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	_, err := q.Finish(ctx, b, one.ID, task.Ending{})
+	_, err := tryFinish(ctx, q, b, one.ID, task.Ending{})
 	wantErr(t, err, task.ErrConflict, "closed (completed by t/a", "coppice task reopen")
-	_, err = q.Finish(ctx, ann, one.ID, task.Ending{Outcome: "complete"})
+	_, err = tryFinish(ctx, q, ann, one.ID, task.Ending{Outcome: "complete"})
 	wantErr(t, err, task.ErrConflict)
 	two := create(t, q, task.Draft{Title: "two"})
-	_, err = q.Finish(ctx, ann, two.ID, task.Ending{Outcome: "complete"})
+	_, err = tryFinish(ctx, q, ann, two.ID, task.Ending{Outcome: "complete"})
 	wantErr(t, err, task.ErrInvalid, `did you mean "completed"`)
-	if got, err := q.Retry(ctx, ann, one.ID, "again"); err != nil || !got.Ready || got.Outcome != "" || !got.ClosedAt.IsZero() {
+	got, err := retry(ctx, q, ann, one.ID, "again")
+	if err != nil || !got.Ready || got.Outcome != "" || !got.ClosedAt.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -474,7 +476,7 @@ func TestComments(t *testing.T) {
 	one := create(t, q, task.Draft{Title: "one"})
 	for i := range 10 {
 		for range 2 { // each repeated, as after a lost answer
-			if _, err := q.Comment(ctx, ann, one.ID, fmt.Sprint(i), fmt.Sprint("key", i)); err != nil {
+			if _, err := comment(ctx, q, ann, one.ID, fmt.Sprint(i), fmt.Sprint("key", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -483,9 +485,9 @@ func TestComments(t *testing.T) {
 	if err != nil || len(d.Comments) != 10 || d.Task.Comments != 10 || d.Comments[9].Text != "9" || d.Comments[0].By != "ann" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	_, err = q.Comment(ctx, ann, one.ID, " ", "")
+	_, err = comment(ctx, q, ann, one.ID, " ", "")
 	wantErr(t, err, task.ErrInvalid, "empty")
-	_, err = q.Comment(ctx, ann, one.ID, strings.Repeat("x", task.MaxComment+1), "")
+	_, err = comment(ctx, q, ann, one.ID, strings.Repeat("x", task.MaxComment+1), "")
 	wantErr(t, err, task.ErrInvalid, "at most 65536")
 }
 
@@ -502,7 +504,7 @@ func TestPurge(t *testing.T) {
 		for i := range 50 {
 			all = append(all, create(t, q, task.Draft{Title: fmt.Sprint(i), Text: "x", Ephemeral: true, Origin: "order:o"}))
 			for c := range i * 2 {
-				if _, err := q.Comment(ctx, ann, all[i].ID, fmt.Sprint(c), ""); err != nil {
+				if _, err := comment(ctx, q, ann, all[i].ID, fmt.Sprint(c), ""); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -45,7 +45,7 @@ func (q *Queue) Await(ctx context.Context, actor task.Actor, c task.Claiming) (t
 	w := &waiter{actor: actor, places: c.Places(actor), wake: make(chan struct{}, 1)}
 	defer q.engine.leave(w)
 	for {
-		t, err := q.change(ctx, func(s *task.Step) (task.Task, error) {
+		t, err := q.Change(ctx, func(s *task.Step) (task.Task, error) {
 			w.clearWakeup()
 			t, err := s.Claim(actor, c)
 			if errors.Is(err, task.ErrNothing) {

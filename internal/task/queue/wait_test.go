@@ -120,7 +120,7 @@ func TestAwait(t *testing.T) {
 			x := create(t, q, task.Draft{Title: "x"})
 			claim(t, q, b, task.Claiming{ID: x.ID})
 			pool := "p"
-			if _, err := q.Edit(t.Context(), ann, x.ID, task.Edit{Pool: &pool}); err != nil {
+			if _, err := edit(t.Context(), q, ann, x.ID, task.Edit{Pool: &pool}); err != nil {
 				t.Fatal(err)
 			}
 			q.End("t/b", 1, task.Exit{})
@@ -130,7 +130,7 @@ func TestAwait(t *testing.T) {
 		}},
 		{"a person retries it", func(t *testing.T, q *Queue) {
 			x := create(t, q, task.Draft{Title: "x", Pool: "p", Status: task.Blocked})
-			if _, err := q.Retry(t.Context(), ann, x.ID, ""); err != nil {
+			if _, err := retry(t.Context(), q, ann, x.ID, ""); err != nil {
 				t.Fatal(err)
 			}
 		}},

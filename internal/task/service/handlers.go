@@ -45,8 +45,8 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	handle(server, task.Count, s.count)
 	handle(server, task.Show, s.show)
 	handle(server, task.Export, s.export)
-	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) ([]pools.Pool, error) {
-		all, err := s.queue.Pools(ctx)
+	handle(server, task.Pools, func(ctx context.Context, _ token.Caller, _ api.None) (all []pools.Pool, err error) {
+		err = s.queue.View(ctx, func(state *task.State) { all = state.Pools() })
 		return orEmpty(all), err
 	})
 }
@@ -148,7 +148,9 @@ func (s *Service) change(ctx context.Context, who token.Caller, req task.EditReq
 		}
 		req.Edit.Assignee = &full
 	}
-	t, err := s.queue.Edit(ctx, author(ctx, who, req.By), req.ID, req.Edit)
+	t, err := s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		return step.Edit(author(ctx, who, req.By), req.ID, req.Edit)
+	})
 	if err == nil && req.Edit.Assignee != nil {
 		s.nudge(t, who)
 	}
@@ -156,7 +158,9 @@ func (s *Service) change(ctx context.Context, who token.Caller, req task.EditReq
 }
 
 func (s *Service) comment(ctx context.Context, who token.Caller, req task.CommentRequest) (task.Task, error) {
-	return s.queue.Comment(ctx, author(ctx, who, req.By), req.ID, req.Text, req.Key)
+	return s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		return step.Comment(author(ctx, who, req.By), req.ID, req.Text, req.Key)
+	})
 }
 
 func (s *Service) export(ctx context.Context, _ token.Caller, req task.ExportRequest) (task.BeadPage, error) {
@@ -167,8 +171,10 @@ func (s *Service) claim(ctx context.Context, who token.Caller, req task.ClaimReq
 	if len(req.Pools) == 0 {
 		req.Pools = s.o.Tree.Pools(who.Path)
 	}
-	t, err := s.queue.Claim(ctx, claimant(who, req.By), task.Claiming{
-		ID: req.ID, Pools: req.Pools, Any: req.Any, Key: req.Key,
+	t, err := s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		return step.Claim(claimant(who, req.By), task.Claiming{
+			ID: req.ID, Pools: req.Pools, Any: req.Any, Key: req.Key,
+		})
 	})
 	return claimed(t, err)
 }
@@ -206,33 +212,40 @@ func (s *Service) await(ctx context.Context, who token.Caller, req task.WaitRequ
 
 func (s *Service) act(ctx context.Context, who token.Caller, req task.ActRequest) (task.Task, error) {
 	by := claimant(who, req.By)
-	switch req.Action {
-	case task.Release:
-		return s.queue.Release(ctx, by, req.ID, req.Reason)
-	case task.Close:
-		return s.queue.Finish(ctx, by, req.ID, task.Ending{Outcome: req.Outcome, Reason: req.Reason, Force: req.Force})
-	case task.Reopen:
-		return s.queue.Reopen(ctx, by, req.ID, req.Reason)
-	case task.Retry:
-		return s.queue.Retry(ctx, by, req.ID, req.Reason)
-	case task.Approve:
-		return s.queue.Answer(ctx, by, req.ID, strings.TrimSuffix("approved: "+req.Reason, ": "))
-	case task.Reject:
-		return s.queue.Reject(ctx, by, req.ID, req.Reason)
-	}
-	return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action,
-		task.Actions())
+	return s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		switch req.Action {
+		case task.Release:
+			return step.Release(by, req.ID, req.Reason)
+		case task.Close:
+			return step.Finish(by, req.ID, task.Ending{Outcome: req.Outcome, Reason: req.Reason, Force: req.Force})
+		case task.Reopen:
+			return step.Reopen(by, req.ID, req.Reason)
+		case task.Retry:
+			return step.Retry(by, req.ID, req.Reason)
+		case task.Approve:
+			return step.Answer(by, req.ID, strings.TrimSuffix("approved: "+req.Reason, ": "))
+		case task.Reject:
+			return step.Reject(by, req.ID, req.Reason)
+		}
+		return task.Task{}, fmt.Errorf("%w: action is %.100q, expected one of %v", api.ErrInvalid, req.Action,
+			task.Actions())
+	})
 }
 
-func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.PoolRequest) (pools.Pool, error) {
+func (s *Service) actOnPool(ctx context.Context, who token.Caller, req task.PoolRequest) (p pools.Pool, err error) {
 	by := claimant(who, req.By)
-	switch req.Action {
-	case task.PausePool:
-		return s.queue.PausePool(ctx, by, req.Pool, req.Reason)
-	case task.ResumePool:
-		return s.queue.ResumePool(ctx, by, req.Pool)
-	}
-	return pools.Pool{}, fmt.Errorf("%w: action is %.100q, expected pause or resume", api.ErrInvalid, req.Action)
+	err = s.queue.Update(ctx, func(step *task.Step) (err error) {
+		switch req.Action {
+		case task.PausePool:
+			p, err = step.PausePool(by, req.Pool, req.Reason)
+		case task.ResumePool:
+			p, err = step.ResumePool(by, req.Pool)
+		default:
+			err = fmt.Errorf("%w: action is %.100q, expected pause or resume", api.ErrInvalid, req.Action)
+		}
+		return err
+	})
+	return p, err
 }
 
 // Report ends the attempt of an agent at a task, and returns that. An empty id means the only task that the agent has

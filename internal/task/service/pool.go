@@ -7,8 +7,8 @@ import (
 )
 
 // PoolTasks returns the state of a pool and the numbers of its tasks.
-func (s *Service) PoolTasks(ctx context.Context, pool string) (task.PoolTasks, error) {
-	t, err := s.queue.PoolTasks(ctx, pool)
+func (s *Service) PoolTasks(ctx context.Context, pool string) (t task.PoolTasks, err error) {
+	err = s.queue.View(ctx, func(state *task.State) { t = state.PoolTasks(pool) })
 	return t, apiError(err)
 }
 

@@ -33,9 +33,10 @@ const (
 // Ask asks one question about each task that waits for a person, about each pool that is paused, and about the
 // obstacles that many tasks of a pool have met, and carries out the answers.
 func (s *Service) Ask(ctx context.Context, desk question.Desk) {
-	all, err := s.queue.Questions(ctx)
-	known, poolsErr := s.queue.Pools(ctx)
-	if err = errors.Join(err, poolsErr); err != nil {
+	var all []task.Task
+	var known []pools.Pool
+	err := s.queue.View(ctx, func(state *task.State) { all, known = state.Questions(), state.Pools() })
+	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			s.o.Logger.Warn("cannot ask people about tasks", "error", err)
 		}
@@ -125,25 +126,29 @@ func (s *Service) answered(ctx context.Context, sender, answer string) error {
 		if answer != answerResume {
 			return nil
 		}
-		_, err := s.queue.ResumePool(ctx, by, pool)
-		return err
+		return s.queue.Update(ctx, func(step *task.Step) error {
+			_, err := step.ResumePool(by, pool)
+			return err
+		})
 	}
 	id := strings.TrimPrefix(sender, Sender)
-	var err error
-	if strings.EqualFold(strings.TrimSpace(answer), answerCancel) {
-		_, err = s.queue.Reject(ctx, by, id, "answered with: "+answerCancel)
-	} else {
-		_, err = s.queue.Answer(ctx, by, id, answer)
-	}
+	_, err := s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		if strings.EqualFold(strings.TrimSpace(answer), answerCancel) {
+			return step.Reject(by, id, "answered with: "+answerCancel)
+		}
+		return step.Answer(by, id, answer)
+	})
 	return err
 }
 
 // answeredObstacles carries out the answer to the question about the obstacles that many tasks of a pool have met.
 func (s *Service) answeredObstacles(ctx context.Context, by task.Actor, pool, answer string) error {
-	if answer == answerPause {
-		if _, err := s.queue.PausePool(ctx, by, pool, "many of its tasks have met the same obstacle"); err != nil {
-			return err
+	return s.queue.Update(ctx, func(step *task.Step) error {
+		if answer == answerPause {
+			if _, err := step.PausePool(by, pool, "many of its tasks have met the same obstacle"); err != nil {
+				return err
+			}
 		}
-	}
-	return s.queue.ForgetObstacles(ctx, by, pool)
+		return step.ForgetObstacles(by, pool)
+	})
 }

@@ -140,6 +140,8 @@ func (s *Service) Unpark(ctx context.Context, id, reason string) error {
 	if err != nil || t.Status != task.Parked {
 		return apiError(err)
 	}
-	_, err = s.queue.Retry(ctx, task.Actor{Name: task.People}, id, reason)
+	_, err = s.queue.Change(ctx, func(step *task.Step) (task.Task, error) {
+		return step.Retry(task.Actor{Name: task.People}, id, reason)
+	})
 	return apiError(err)
 }
