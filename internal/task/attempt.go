@@ -96,16 +96,3 @@ func (a Attempt) silent() bool {
 	c := a.Outcome.Context
 	return a.Outcome.Kind == outcome.Deferred && c != nil && strings.HasPrefix(c.Approach, unreported)
 }
-
-// comment adds a comment, which is cut off if it is too long. A task with too many gets none.
-func (s *Step) comment(r *Record, actor Actor, text string) {
-	if text == "" || r.Comments >= MaxComments {
-		return
-	}
-	if len(text) > MaxComment {
-		text = strings.ToValidUTF8(text[:MaxComment-4], "") + " ..."
-	}
-	s.AddComment(r, SavedComment{
-		Comment: Comment{By: actor.String(), Incarnation: actor.Incarnation, At: now(), Text: text},
-	})
-}

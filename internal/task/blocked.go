@@ -60,20 +60,19 @@ func (s *Step) Block(actor Actor, id string, c outcome.Condition, reason string,
 		}
 		r.Status, r.Claim, r.NotBefore, r.Reason = Blocked, nil, time.Time{}, cut(reason)
 		s.settle(r)
-		s.lastEvent = lastEvent
-		if err := s.wait(r, c); err != nil {
+		if err := s.state.block(r, c, lastEvent); err != nil {
 			return err
 		}
 		return s.save(r, actor, HeldUp, r.Reason)
 	})
 }
 
-// wait blocks a task until a condition holds.
-func (s *Step) wait(r *Record, c outcome.Condition) error {
+// block makes a task wait until a condition holds. Events of the log after lastEvent count.
+func (s *State) block(r *Record, c outcome.Condition, lastEvent uint64) error {
 	switch c.Kind {
 	case outcome.TaskDone:
 		r.Status = Open // until the dependency is completed
-		return s.dependOn(r, c.What, true)
+		return s.addDependency(r, c.What, true)
 	case outcome.TimeComes:
 		at, err := time.Parse(time.RFC3339, c.What)
 		if err != nil {
@@ -82,11 +81,11 @@ func (s *Step) wait(r *Record, c outcome.Condition) error {
 		r.Status, r.NotBefore = Open, at.UTC()
 		return nil
 	case outcome.ServiceUp:
-		if !s.state.config.HasCheck(c.What) {
+		if !s.config.HasCheck(c.What) {
 			r.Question = &Question{Text: fmt.Sprintf("Does this work again: %s?", c.What), At: now()}
 		}
 	case outcome.EventOccurs:
-		r.LastEvent = s.lastEvent
+		r.LastEvent = lastEvent
 	case outcome.PersonHas:
 		r.Question = &Question{Text: c.What, At: now()}
 	}
@@ -94,9 +93,9 @@ func (s *Step) wait(r *Record, c outcome.Condition) error {
 	return nil
 }
 
-// waits returns the record of a task that has waited since then, and waits still; nil if it does not.
-func (s *Step) waits(w Wait) *Record {
-	r := s.state.Record(w.ID)
+// waiting returns a copy of the record of a task that has waited since then, and waits still; nil if it does not.
+func (x *Index) waiting(w Wait) *Record {
+	r := x.get(w.ID)
 	if r == nil || r.Status != Blocked || r.Condition == nil || !r.BlockedAt.Equal(w.Since) {
 		return nil
 	}
@@ -108,7 +107,7 @@ func (s *Step) waits(w Wait) *Record {
 // the next one waits as after a retryable outcome, so that a condition that holds without an effect makes
 // no loop. Nothing happens if the task no longer waits.
 func (s *Step) Unblock(w Wait, why string) error {
-	r := s.waits(w)
+	r := s.state.index.waiting(w)
 	if r == nil {
 		return nil
 	}
@@ -124,7 +123,7 @@ func (s *Step) Unblock(w Wait, why string) error {
 
 // AskAbout asks a person about a task that waits for long. It waits on, too.
 func (s *Step) AskAbout(w Wait, text string) error {
-	r := s.waits(w)
+	r := s.state.index.waiting(w)
 	if r == nil || r.Question != nil {
 		return nil
 	}

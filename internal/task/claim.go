@@ -53,7 +53,7 @@ func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 		return Task{}, fmt.Errorf("%w: %d pools are named, at most %d are allowed", ErrInvalid, len(c.Pools),
 			maxPools)
 	}
-	if err := s.state.checkAlive(actor); err != nil {
+	if err := s.state.agents.check(actor); err != nil {
 		return Task{}, err
 	}
 	r, err := s.state.findClaimable(actor, c)
@@ -66,7 +66,8 @@ func (s *Step) Claim(actor Actor, c Claiming) (Task, error) {
 	after := *r
 	after.Status, after.NotBefore = InProgress, time.Time{}
 	after.Claim = &Holder{
-		By: actor.String(), Incarnation: actor.Incarnation, Life: s.state.lives[actor.Path].ID, At: now(), Key: c.Key,
+		By: actor.String(), Incarnation: actor.Incarnation, Life: s.state.agents.running[actor.Path].ID,
+		At: now(), Key: c.Key,
 	}
 	after.Claims++
 	if err := s.save(&after, actor, Claimed, ""); err != nil {
@@ -175,9 +176,11 @@ func (s *Step) giveBack(r *Record, actor Actor, reason string) error {
 	}
 	if actor.Person() {
 		r.forget()
-		return s.endAttempt(r, actor, takenBack(actor, "has released it: "+reason), reason)
+		return s.endAttempt(r, ending{
+			by: actor, outcome: takenBack(actor, "has released it: "+reason), reason: reason,
+		})
 	}
-	return s.endAttempt(r, actor, newOutcome(outcome.Report{
+	o := newOutcome(outcome.Report{
 		Kind: outcome.Retryable, Context: &outcome.Context{
 			Approach: unreported,
 			Obstacle: outcome.Obstacle{
@@ -185,7 +188,8 @@ func (s *Step) giveBack(r *Record, actor Actor, reason string) error {
 				Description: cut(strings.TrimSuffix("given back: "+strings.TrimSpace(reason), ": ")),
 			},
 		},
-	}), reason)
+	})
+	return s.endAttempt(r, ending{by: actor, outcome: o, reason: reason})
 }
 
 // Ending describes how to close a task.

@@ -2,7 +2,6 @@ package task
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 // if it is closed by now, and fresh is false.
 func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 	if err := cmp.Or(CheckText("text", d.Text, MaxText, true), CheckText("key", d.Key, MaxName, false),
-		s.state.checkAlive(actor), onlyPeople(actor, fixCheck, "", &d.Fixes),
+		s.state.agents.check(actor), onlyPeople(actor, fixCheck, "", &d.Fixes),
 		onlyPeople(actor, pipelineMode, "", &d.Mode)); err != nil {
 		return t, false, err
 	}
@@ -35,7 +34,7 @@ func (s *Step) Create(actor Actor, d Draft) (t Task, fresh bool, err error) {
 
 // draft returns the record of a new task.
 func (s *State) draft(actor Actor, d Draft) (*Record, error) {
-	if err := s.checkCapacity(); err != nil {
+	if err := s.index.checkCapacity(); err != nil {
 		return nil, err
 	}
 	status := cmp.Or(d.Status, Open)
@@ -62,7 +61,7 @@ func (s *State) draft(actor Actor, d Draft) (*Record, error) {
 	if r.Parent, err = s.resolveParent(d.Parent); err != nil {
 		return nil, err
 	}
-	r.ID, r.Number = s.nextID()
+	r.ID, r.Number = s.ids.next(func(id string) bool { return s.Record(id) != nil })
 	return r, nil
 }
 
@@ -142,7 +141,7 @@ func (s *State) edit(r *Record, e Edit) (err error) {
 			return err
 		}
 	}
-	remove, err := s.resolveAmong(e.RemoveDepends, r.DependsOn)
+	remove, err := s.ids.among(e.RemoveDepends, r.DependsOn)
 	if err != nil {
 		return err
 	}
@@ -216,17 +215,4 @@ func (s *Step) Comment(actor Actor, id, text, key string) (Task, error) {
 		}
 		return s.save(r, actor, Commented, "")
 	})
-}
-
-// SavedComment is a comment as it is stored.
-type SavedComment struct {
-	Comment
-	Imported json.RawMessage `json:"brought,omitempty"` // the rest of an imported comment
-}
-
-// AddComment writes a comment and counts it in the record, which the caller saves.
-func (s *Step) AddComment(r *Record, c SavedComment) {
-	value, _ := json.Marshal(c) // cannot fail for text and a time
-	s.Writes = append(s.Writes, Write{Part: CommentPart, ID: r.ID, N: r.Comments, Value: value})
-	r.Comments++
 }

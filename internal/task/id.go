@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,42 @@ func idSuffix(n uint64) string {
 		n /= base
 	}
 	return string(letters)
+}
+
+// ids gives the tasks of a project their ids and numbers.
+type ids struct {
+	prefix string
+	number uint64 // the last one that was given
+}
+
+// full returns the id that was abbreviated by leaving out the prefix.
+func (i *ids) full(id string) string { return i.prefix + "-" + id }
+
+// next returns a number, and an id that is not taken.
+func (i *ids) next(taken func(id string) bool) (id string, number uint64) {
+	for {
+		i.number++
+		if id = i.full(idSuffix(i.number - 1)); !taken(id) { // as one by an imported task
+			return id, i.number
+		}
+	}
+}
+
+// among returns full ids out of a list of those that are there. The tasks need not exist.
+func (i *ids) among(some, there []string) ([]string, error) {
+	var all []string
+	for _, id := range some {
+		full := i.full(id)
+		switch {
+		case slices.Contains(there, id):
+			all = append(all, id)
+		case slices.Contains(there, full):
+			all = append(all, full)
+		default:
+			return nil, fmt.Errorf("%w: it does not depend on %.100q", ErrInvalid, id)
+		}
+	}
+	return all, nil
 }
 
 // idPrefix returns the common prefix of a project's ids, which is derived from its name.

@@ -22,17 +22,17 @@ func NewImported(t Task, before *Record) *Record {
 // imported bead; nil if it is stored already.
 func (s *Step) Import(r, before *Record, kept []byte) error {
 	if before == nil {
-		if err := s.state.checkCapacity(); err != nil {
+		if err := s.state.index.checkCapacity(); err != nil {
 			return err
 		}
-		s.state.number++
-		r.Number = s.state.number
+		s.state.ids.number++
+		r.Number = s.state.ids.number
 	}
 	if err := r.Check(); err != nil {
 		return err
 	}
-	s.put(r)
-	if err := s.refuseCycle(r.ID); err != nil {
+	s.set(r.ID, r)
+	if err := s.state.index.checkCycle(r.ID); err != nil {
 		return err
 	}
 	if before != nil { // the imported part holds the new text

@@ -3,8 +3,7 @@ package task
 import (
 	"cmp"
 	"container/heap"
-	"iter"
-	"maps"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -92,6 +91,14 @@ func (x *Index) Add(r *Record) { x.set(r.ID, r) }
 func (x *Index) get(id string) *Record {
 	if e := x.entries[id]; e != nil {
 		return e.Record
+	}
+	return nil
+}
+
+// checkCapacity returns an ErrFull if no more tasks can be added.
+func (x *Index) checkCapacity() error {
+	if n := len(x.entries); n >= MaxTasks {
+		return fmt.Errorf("%w: there are %d, the maximum", ErrFull, n)
 	}
 	return nil
 }
@@ -306,52 +313,6 @@ func (x *Index) first(at Place) *Record {
 	return nil
 }
 
-// waits reports whether a task waits for another one.
-func (x *Index) waits(r *Record) bool {
-	return x.openCount[r.ID] > 0 || len(x.stoppedBy(r)) > 0 ||
-		slices.ContainsFunc(r.DependsOn, func(id string) bool { return x.blocks(id, r) })
-}
-
-// blocks reports whether a dependency prevents that a task begins.
-func (x *Index) blocks(dependency string, r *Record) bool {
-	return x.isOpen(dependency) || x.failed(dependency) && r.IfDependencyFails != GoOnWithout
-}
-
-// failed reports whether a task was closed without being completed.
-func (x *Index) failed(id string) bool { return ended(x.get(id)) == Cancelled }
-
-func (x *Index) isOpen(id string) bool {
-	r := x.get(id)
-	return r != nil && !r.closed()
-}
-
-// maxShown bounds the tasks that waitsFor and openChildren return.
-const maxShown = 20
-
-// waitsFor returns tasks that a task waits for.
-func (x *Index) waitsFor(r *Record) (all []string) {
-	for _, id := range r.DependsOn {
-		if x.blocks(id, r) {
-			all = append(all, id)
-		}
-	}
-	all = slices.Concat(all, x.openChildren(r.ID), x.stoppedBy(r))
-	return all[:min(len(all), maxShown)]
-}
-
-// openChildren returns the first children of a task that are not closed, sorted.
-func (x *Index) openChildren(id string) (all []string) {
-	if x.openCount[id] == 0 {
-		return nil
-	}
-	for _, child := range slices.Sorted(maps.Keys(x.children[id])) {
-		if x.isOpen(child) && len(all) < maxShown {
-			all = append(all, child)
-		}
-	}
-	return all
-}
-
 // view returns a task as it is shown, with the derived fields.
 func (x *Index) view(r *Record) Task {
 	t := r.Task
@@ -373,43 +334,4 @@ func (x *Index) view(r *Record) Task {
 		t.Claim = &claim
 	}
 	return t
-}
-
-// cycle returns a path from a task back to itself along its waiters, nil if there is none. It
-// follows waiters and not dependencies: few tasks wait for a new one, which may wait for many.
-func (x *Index) cycle(id string) []string {
-	waitsFor := map[string]string{} // the task from which each one was reached
-	queue := []string{id}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for waiter := range x.waitersOf(at) {
-			if waiter == id {
-				path := []string{id}
-				for ; at != id; at = waitsFor[at] {
-					path = append(path, at)
-				}
-				return append(path, id)
-			}
-			if _, seen := waitsFor[waiter]; !seen {
-				waitsFor[waiter] = at
-				queue = append(queue, waiter)
-			}
-		}
-	}
-	return nil
-}
-
-// waitersOf yields the tasks that wait for a task, closed or not.
-func (x *Index) waitersOf(id string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for waiter := range x.waiters[id] {
-			if !yield(waiter) {
-				return
-			}
-		}
-		if r := x.get(id); r != nil && r.Parent != "" {
-			yield(r.Parent)
-		}
-	}
 }

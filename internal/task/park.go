@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/outcome"
@@ -28,10 +29,28 @@ type Exit struct {
 	Park string
 }
 
-// end is the end of an incarnation.
-type end struct {
-	life Life
-	Exit
+// OrphanHolders returns the agents with orphaned claims, sorted.
+func (s *State) OrphanHolders() (all []string) {
+	for by := range s.index.claimed {
+		if len(s.orphans(by)) > 0 {
+			all = append(all, by)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// HasOrphans reports whether ended incarnations of an agent hold claims.
+func (s *State) HasOrphans(path string) bool { return len(s.orphans(path)) > 0 }
+
+func (s *State) orphans(path string) (all []*Record) {
+	for id := range s.index.claimed[path] {
+		if r := s.Record(id); s.agents.orphaned(r.Claim) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Record) int { return cmp.Compare(a.ID, b.ID) })
+	return all
 }
 
 // ReleaseOrphans ends the attempts of ended incarnations of an agent, at most so many.
@@ -49,10 +68,7 @@ func (s *Step) ReleaseOrphans(path string, most int) error {
 // endOrphan ends the attempt of an incarnation that has ended. The outcome says what is known of its end.
 func (s *Step) endOrphan(r *Record) error {
 	over := fmt.Sprintf("incarnation %d of %s is over", r.Claim.Incarnation, r.Claim.By)
-	var exit Exit
-	if e := s.state.ends[r.Claim.By]; e.life == (Life{r.Claim.Incarnation, r.Claim.Life}) {
-		exit = e.Exit
-	}
+	exit := s.state.agents.exit(r.Claim)
 	by := Actor{Name: controller}
 	if exit.Park != "" {
 		s.recordAttempt(r, exit.outcome(r.Claim, over), controller)
@@ -63,7 +79,7 @@ func (s *Step) endOrphan(r *Record) error {
 	if text := cmp.Or(exit.Failure, exit.Cause); text != "" {
 		reason += ": " + text
 	}
-	return s.endAttempt(r, by, exit.outcome(r.Claim, over), reason)
+	return s.endAttempt(r, ending{by: by, outcome: exit.outcome(r.Claim, over), reason: reason})
 }
 
 // outcome returns the outcome of an attempt whose agent has said nothing.
@@ -106,10 +122,11 @@ func lastOutput(lines []string) string {
 	return "its last output:" + text
 }
 
-// countFailure counts a failed attempt, and reports whether that parks the task.
-func (s *Step) countFailure(r *Record, holder string, report outcome.Report) (parked bool) {
+// countFailure counts a failed attempt, and reports whether that parks the task. By default that is so after most of
+// them; 0 means never.
+func (r *Record) countFailure(holder string, report outcome.Report, most int) (parked bool) {
 	r.FailedClaims++
-	most := cmp.Or(r.MaxClaims, s.state.config.MaxClaims())
+	most = cmp.Or(r.MaxClaims, most)
 	if most == 0 || r.FailedClaims < most {
 		return false
 	}

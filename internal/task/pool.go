@@ -2,7 +2,6 @@ package task
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,16 +43,6 @@ func (s *State) setPool(p pools.Pool) (before pools.Pool) {
 	}
 	s.index.pausePool(p.Name, !s.claimable(p))
 	return before
-}
-
-// setPool replaces a pool.
-func (s *Step) setPool(p pools.Pool) {
-	s.pools = append(s.pools, s.state.setPool(p))
-	var value []byte
-	if !p.Empty() {
-		value, _ = json.Marshal(p) // cannot fail for these types
-	}
-	s.write(PoolPart, p.Name, value)
 }
 
 // claimed takes note of the claim of a task.

@@ -9,7 +9,7 @@ import (
 // a time, sorted.
 func (s *State) Outdated(old time.Time) (all []string) {
 	for id, e := range s.index.entries {
-		if s.isOutdated(e.Record, old) {
+		if s.index.isOutdated(e.Record, old) {
 			all = append(all, id)
 		}
 	}
@@ -17,8 +17,8 @@ func (s *State) Outdated(old time.Time) (all []string) {
 	return all
 }
 
-func (s *State) isOutdated(r *Record, old time.Time) bool {
-	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && s.index.openCount[r.ID] == 0
+func (x *Index) isOutdated(r *Record, old time.Time) bool {
+	return r != nil && r.Ephemeral && r.closed() && !r.ClosedAt.After(old) && x.openCount[r.ID] == 0
 }
 
 // hasAttempts reports whether attempts are stored of a task that is not claimed.
@@ -31,7 +31,7 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 	for i, id := range ids {
 		rest = ids[i:]
 		r := s.state.Record(id)
-		if !s.state.isOutdated(r, old) {
+		if !s.state.index.isOutdated(r, old) {
 			rest = ids[i+1:]
 			continue
 		}
@@ -48,7 +48,7 @@ func (s *Step) Purge(ids []string, old time.Time) (rest []string) {
 			after.OldestAttempt++
 		}
 		if after.Comments > 0 || after.hasAttempts() {
-			s.put(&after)
+			s.set(after.ID, &after)
 			break
 		}
 		if room < 0 {

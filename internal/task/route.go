@@ -49,23 +49,29 @@ func (s *Step) Report(actor Actor, id string, o outcome.Outcome, lastEvent uint6
 		case !holdsClaim(actor, r):
 			return fmt.Errorf("%w: %s was not claimed by %s", ErrConflict, r.ID, actor)
 		}
-		s.lastEvent = lastEvent
-		return s.endAttempt(r, actor, o, "")
+		return s.endAttempt(r, ending{by: actor, outcome: o, lastEvent: lastEvent})
 	})
 }
 
-// endAttempt ends the attempt at a claimed task, and routes the task by the outcome. An empty reason
-// means the outcome in a line.
-func (s *Step) endAttempt(r *Record, reporter Actor, o outcome.Outcome, reason string) error {
-	report, holder := o.Report(), r.Claim.By
+// ending is the end of an attempt.
+type ending struct {
+	by        Actor
+	outcome   outcome.Outcome
+	reason    string // of the task from now on; empty for the outcome in a line
+	lastEvent uint64 // events of the log after it count for a condition
+}
+
+// endAttempt ends the attempt at a claimed task, and routes the task by the outcome.
+func (s *Step) endAttempt(r *Record, e ending) error {
+	report, holder := e.outcome.Report(), r.Claim.By
 	if report.Kind == outcome.Completed {
-		if err := requireEvidence(reporter, r, report.Evidence); err != nil {
+		if err := requireEvidence(e.by, r, report.Evidence); err != nil {
 			return err
 		}
 	}
 	to := routeOf(report.Kind)
-	reason = cut(cmp.Or(strings.TrimSpace(reason), o.String()))
-	s.recordAttempt(r, o, reporter.String())
+	reason := cut(cmp.Or(strings.TrimSpace(e.reason), e.outcome.String()))
+	s.recordAttempt(r, e.outcome, e.by.String())
 	r.Status, r.Claim, r.NotBefore, r.Reason = to.status, nil, time.Time{}, reason
 	s.settle(r)
 	switch report.Kind {
@@ -74,37 +80,36 @@ func (s *Step) endAttempt(r *Record, reporter Actor, o outcome.Outcome, reason s
 			return fmt.Errorf("%w: %s has %d children that are not closed: %s", ErrConflict, r.ID, n,
 				strings.Join(s.state.index.openChildren(r.ID), ", "))
 		}
-		return s.close(r, reporter, Completed, strings.TrimSpace(report.Summary))
+		return s.close(r, e.by, Completed, strings.TrimSpace(report.Summary))
 	case outcome.Decomposed:
-		return s.decompose(r, reporter, report.Subtasks)
+		return s.decompose(r, e.by, report.Subtasks)
 	case outcome.Escalated:
 		r.Question = &Question{Text: report.Question, At: now()}
-		if err := s.stopScope(r); err != nil {
-			return err
-		}
+		s.stopScope(r)
 	case outcome.Blocked:
-		if err := s.wait(r, *report.Condition); err != nil {
+		if err := s.state.block(r, *report.Condition, e.lastEvent); err != nil {
 			return err
 		}
 	}
 	if c := report.Context; c != nil && c.Obstacle.Kind == outcome.MissingPrerequisite && to.status == Open {
 		must := report.Kind == outcome.Deferred && report.NotBefore == nil // or it waits for nothing
-		if err := s.dependOn(r, c.Obstacle.TaskID, must); err != nil {
+		if err := s.state.addDependency(r, c.Obstacle.TaskID, must); err != nil {
 			return err
 		}
 	}
 	if to.pause {
-		s.pause(r, report, reporter)
+		r.pause(report, e.by, s.state.config.Pause)
 	}
-	if to.counts && !report.Context.Obstacle.Kind.Outside() && s.countFailure(r, holder, report) {
+	if to.counts && !report.Context.Obstacle.Kind.Outside() &&
+		r.countFailure(holder, report, s.state.config.MaxClaims()) {
 		to.event = Withheld
 	}
-	return s.save(r, reporter, to.event, r.Reason)
+	return s.save(r, e.by, to.event, r.Reason)
 }
 
-// pause sets the earliest time of the next attempt. A person, or the controller that has stopped the agent, leaves no
-// pause.
-func (s *Step) pause(r *Record, report outcome.Report, reporter Actor) {
+// pause sets the earliest time of the next attempt, after a pause for the number of attempts without a result. A
+// person, or the controller that has stopped the agent, leaves no pause.
+func (r *Record) pause(report outcome.Report, reporter Actor, pause func(n int) time.Duration) {
 	if report.NotBefore != nil && report.NotBefore.After(now()) {
 		r.NotBefore = *report.NotBefore
 	}
@@ -115,8 +120,8 @@ func (s *Step) pause(r *Record, report outcome.Report, reporter Actor) {
 	if r.Status != Open {
 		return
 	}
-	if pause := s.state.config.Pause(r.Retries); pause > 0 {
-		if at := now().Add(pause); at.After(r.NotBefore) {
+	if wait := pause(r.Retries); wait > 0 {
+		if at := now().Add(wait); at.After(r.NotBefore) {
 			r.NotBefore = at
 		}
 	}
@@ -137,21 +142,6 @@ func Pause(n int) time.Duration {
 		most = min(most, firstPause<<shift)
 	}
 	return rand.N(most)
-}
-
-// dependOn makes a task wait until another one is completed. If it need not exist, an unknown one is ignored.
-func (s *Step) dependOn(r *Record, id string, must bool) error {
-	other, err := s.state.Find(id)
-	switch {
-	case err != nil && must:
-		return fmt.Errorf("it cannot wait for %.100q: %w", id, err)
-	case err != nil:
-		return nil
-	case other.ID == r.ID:
-		return fmt.Errorf("%w: %s cannot wait for itself", ErrInvalid, r.ID)
-	}
-	r.DependsOn = Sorted(append(r.DependsOn[:len(r.DependsOn):len(r.DependsOn)], other.ID))
-	return nil
 }
 
 // settle clears what a task has waited for, and lets its subtasks and those next to it go on.

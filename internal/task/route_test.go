@@ -360,7 +360,7 @@ func TestDependents(t *testing.T) {
 	late := of("", failed)
 	r := *b.Record(failed)
 	r.Status, r.Outcome = Closed, "failed"
-	b.do(func(s *Step) error { s.put(&r); return nil })
+	b.do(func(s *Step) error { s.set(r.ID, &r); return nil })
 	b.wantStates("failed waits", failed, late)
 	b.do(func(s *Step) error { return ignored(s.Comment(ann, failed, "kept", "")) })
 }

@@ -78,15 +78,14 @@ func (x *Index) requeueBelow(id string, depth int) {
 }
 
 // stopScope stops the scope of an escalated task.
-func (s *Step) stopScope(r *Record) error {
+func (s *Step) stopScope(r *Record) {
 	above := s.state.index.scope(r)
 	if len(above) == 0 {
-		return nil
+		return
 	}
 	top := *above[len(above)-1]
 	top.StoppedBy = Sorted(append(top.StoppedBy[:len(top.StoppedBy):len(top.StoppedBy)], r.ID))
-	s.put(&top)
-	return nil
+	s.set(top.ID, &top)
 }
 
 // resumeScope removes a task from those that stop its scope.
@@ -95,7 +94,7 @@ func (s *Step) resumeScope(r *Record) {
 		if slices.Contains(above.StoppedBy, r.ID) {
 			top := *above
 			top.StoppedBy = without(top.StoppedBy, []string{r.ID})
-			s.put(&top)
+			s.set(top.ID, &top)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func (s *Step) decompose(r *Record, actor Actor, subtasks []outcome.Subtask) err
 			x.below(top, 0), MaxScope, r.ID)
 	}
 	r.Decomposed = true
-	s.put(r) // so that the subtasks are part of its scope
+	s.set(r.ID, r) // so that the subtasks are part of its scope
 	ids := map[string]string{}
 	made := make([]*Record, len(subtasks))
 	for i, sub := range subtasks {

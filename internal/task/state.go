@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +13,8 @@ import (
 // collects what has to be written. A State is not safe for concurrent use.
 type State struct {
 	index  *Index
-	prefix string                // of ids
-	number uint64                // the last one given to a task
-	lives  map[string]Life       // running incarnations, by agent
-	ends   map[string]end        // last ended incarnations, by agent
+	ids    ids
+	agents incarnations
 	pools  map[string]pools.Pool // that are not open, or of which tasks have failed lately
 	config Config
 }
@@ -43,15 +40,16 @@ type Config struct {
 // NewState returns a State without tasks.
 func NewState(c Config) *State {
 	return &State{
-		index: NewIndex(), prefix: idPrefix(c.Project), config: c, lives: make(map[string]Life),
-		ends: make(map[string]end), pools: make(map[string]pools.Pool),
+		index: NewIndex(), ids: ids{prefix: idPrefix(c.Project)}, config: c,
+		agents: incarnations{running: make(map[string]Life), ended: make(map[string]end)},
+		pools:  make(map[string]pools.Pool),
 	}
 }
 
 // Replace sets the tasks of the State to those of an index, and the pools. number is at least the
 // highest number of a task.
 func (s *State) Replace(x *Index, known []pools.Pool, number uint64) {
-	s.index, s.number = x, max(number, s.number)
+	s.index, s.ids.number = x, max(number, s.ids.number)
 	x.onReady = s.config.Ready
 	clear(s.pools)
 	for _, p := range known {
@@ -60,7 +58,7 @@ func (s *State) Replace(x *Index, known []pools.Pool, number uint64) {
 }
 
 // Step starts a decision.
-func (s *State) Step() *Step { return &Step{state: s} }
+func (s *State) Step() *Step { return &Step{Changeset: Changeset{state: s}} }
 
 // Advance sets the time. Tasks whose time has come become ready.
 func (s *State) Advance(now time.Time) {
@@ -92,30 +90,15 @@ func (s *State) ReadyAt(at Place) int {
 }
 
 // Number returns the last number that was given to a task.
-func (s *State) Number() uint64 { return s.number }
+func (s *State) Number() uint64 { return s.ids.number }
 
 // Begin records that an incarnation has started. From now on it can claim tasks, and earlier
 // incarnations of the agent can do nothing. Their claims are orphans.
-func (s *State) Begin(path string, life Life) { s.lives[path] = life }
+func (s *State) Begin(path string, life Life) { s.agents.running[path] = life }
 
 // End records that an incarnation has ended, and reports whether it was the current one.
 func (s *State) End(path string, incarnation uint64, exit Exit) bool {
-	life := s.lives[path]
-	if life.Incarnation != incarnation {
-		return false
-	}
-	s.ends[path] = end{life, exit}
-	delete(s.lives, path)
-	return true
-}
-
-// checkAlive returns an ErrStale if the actor is an incarnation other than the current one.
-func (s *State) checkAlive(actor Actor) error {
-	alive := actor.Incarnation != 0 && s.lives[actor.Path].Incarnation == actor.Incarnation
-	if !actor.Person() && !alive {
-		return fmt.Errorf("%w: incarnation %d of %s", ErrStale, actor.Incarnation, actor.Path)
-	}
-	return nil
+	return s.agents.end(path, incarnation, exit)
 }
 
 // Record returns the record of a task, nil if there is none.
@@ -123,8 +106,8 @@ func (s *State) Record(id string) *Record { return s.index.get(id) }
 
 // Find returns a task by its id. The prefix of the id may be left out.
 func (s *State) Find(id string) (*Record, error) {
-	for _, checkCapacity := range []string{id, s.prefix + "-" + id} {
-		if r := s.Record(checkCapacity); r != nil {
+	for _, full := range []string{id, s.ids.full(id)} {
+		if r := s.Record(full); r != nil {
 			return r, nil
 		}
 	}
@@ -223,39 +206,6 @@ func (s *State) Hook(actor Actor, pools []string) (h Hook) {
 	return h
 }
 
-// OrphanHolders returns the agents with orphaned claims, sorted.
-func (s *State) OrphanHolders() (all []string) {
-	for by := range s.index.claimed {
-		if len(s.orphans(by)) > 0 {
-			all = append(all, by)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-// HasOrphans reports whether ended incarnations of an agent hold claims.
-func (s *State) HasOrphans(path string) bool { return len(s.orphans(path)) > 0 }
-
-func (s *State) orphans(path string) (all []*Record) {
-	for id := range s.index.claimed[path] {
-		if r := s.Record(id); s.isOrphan(r) {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Record) int { return cmp.Compare(a.ID, b.ID) })
-	return all
-}
-
-// isOrphan reports whether a task is claimed by an incarnation that has ended.
-func (s *State) isOrphan(r *Record) bool {
-	if r.Claim == nil || r.Claim.Incarnation == 0 {
-		return false
-	}
-	life := s.lives[r.Claim.By]
-	return life.Incarnation != r.Claim.Incarnation || life.ID != r.Claim.Life
-}
-
 // resolveAll returns the full ids of tasks that must exist.
 func (s *State) resolveAll(ids []string) ([]string, error) {
 	var all []string
@@ -283,40 +233,4 @@ func (s *State) resolveParent(id string) (string, error) {
 			"coppice task reopen %[2]s", ErrConflict, r.ID)
 	}
 	return r.ID, nil
-}
-
-// resolveAmong returns full ids out of a list of those that are there. The tasks need not exist.
-func (s *State) resolveAmong(ids, there []string) ([]string, error) {
-	var all []string
-	for _, id := range ids {
-		checkCapacity := s.prefix + "-" + id
-		switch {
-		case slices.Contains(there, id):
-			all = append(all, id)
-		case slices.Contains(there, checkCapacity):
-			all = append(all, checkCapacity)
-		default:
-			return nil, fmt.Errorf("%w: it does not depend on %.100q", ErrInvalid, id)
-		}
-	}
-	return all, nil
-}
-
-// nextID returns the id and the number of a new task.
-func (s *State) nextID() (string, uint64) {
-	for {
-		s.number++
-		id := s.prefix + "-" + idSuffix(s.number-1)
-		if s.Record(id) == nil { // or an imported task has this id
-			return id, s.number
-		}
-	}
-}
-
-// checkCapacity returns an ErrFull if no more tasks can be added.
-func (s *State) checkCapacity() error {
-	if n := len(s.index.entries); n >= MaxTasks {
-		return fmt.Errorf("%w: there are %d, the maximum", ErrFull, n)
-	}
-	return nil
 }

@@ -62,7 +62,9 @@ func TestUndo(t *testing.T) {
 				_, err = step.Retry(actor, id, "")
 			case 5:
 				later := time.Now().Add(time.Hour)
-				_, err = step.Edit(actor, id, Edit{Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later})
+				_, err = step.Edit(actor, id, Edit{
+					Parent: new(rapid.SampledFrom(append(ids, "")).Draw(t, "parent")), NotBefore: &later,
+				})
 			case 6:
 				s.End("t/a", 1, Exit{Failure: "crashed"})
 				err = step.ReleaseOrphans("t/a", 10)
