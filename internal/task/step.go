@@ -14,6 +14,9 @@ type Step struct {
 	attemptAt string
 }
 
+// Record returns the record of a task with the changes of the step, nil if there is none.
+func (s *Step) Record(id string) *Record { return s.state.Record(id) }
+
 // errUnchanged ends a change that has nothing to do.
 var errUnchanged = errors.New("it is so already")
 

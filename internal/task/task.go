@@ -1,7 +1,7 @@
 // Package task defines tasks and their rules. A task is a durable piece of work that one
 // incarnation of an agent does at a time. A State decides without a store. Package queue stores
-// tasks, package transfer reads and writes beads, and package service handles the routes that are
-// declared here.
+// tasks, package pools decides when the tasks of a pool are paused, package transfer reads and writes
+// beads, and package service handles the routes that are declared here.
 //
 // A task is ready when it is open, its time has come, its dependencies are completed and its
 // children closed. Dependencies never form a cycle. A claim belongs to one incarnation, and is an

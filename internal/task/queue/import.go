@@ -207,7 +207,7 @@ func (q *Queue) replace(
 			}
 		}
 		s, _, err := q.engine.propose(ctx, func(s *task.Step) error {
-			if q.engine.state.Record(r.ID) != before {
+			if s.Record(r.ID) != before {
 				return errRetry
 			}
 			for _, c := range comments[:n] {
