@@ -84,6 +84,18 @@ func TestAskAbout(t *testing.T) {
 	b.wantStates("ready", id)
 }
 
+// Events count from the moment of the report that names one.
+func TestReportOfAnEvent(t *testing.T) {
+	b := newBench(t)
+	reported := b.add(Draft{Title: "z"})
+	b.claim(reported)
+	o := newOutcome(blocked(outcome.EventOccurs, "task.closed"))
+	b.do(func(s *Step) error { return ignored(s.Report(coder, reported, o, 9)) })
+	if got := b.Record(reported).LastEvent; got != 9 {
+		t.Errorf("events after %d count for a condition that an outcome names", got)
+	}
+}
+
 func TestBlock(t *testing.T) {
 	b := newBench(t)
 	command := outcome.Condition{Kind: outcome.CommandSucceeds, What: "test -e ready"}

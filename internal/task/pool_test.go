@@ -78,6 +78,11 @@ func TestPoolPauses(t *testing.T) {
 		b.wantStates("ready ready", ids[0], ids[3])
 	}
 	resume()
+	b.do(func(s *Step) error { return ignored(s.Release(ann, mine, "")) })
+	b.do(func(s *Step) error { return ignored(s.Claim(coder, Claiming{ID: mine})) })
+	if got := b.pool(); got.Probe != "" {
+		t.Errorf("a task that is assigned to an agent is the probe: %+v", got)
+	}
 	b.claim(ids[3]) // the probe
 	b.wantStates("waits in_progress", ids[0], ids[3])
 	if got := b.pool(); got.State != pools.Probes || got.Probe != ids[3] {
