@@ -89,8 +89,9 @@ func TestBeliefsSurvive(t *testing.T) {
 	want("left", 2)
 	want("right", 1)
 
-	killAndWait(t, parent(t, currentNode(t, c, "t/left").PID)) // its shim
+	killAndWait(t, parent(t, currentNode(t, c, "t/left").PID)) // the shim of both
 	want("left", 3)
+	want("right", 2)
 
 	f.do("belief", "set", "left", "threshold=5") // volatile, but the next daemon has it too
 	f.crash()
@@ -108,7 +109,7 @@ func TestBeliefsSurvive(t *testing.T) {
 		t.Fatalf("incarnation %d", got.Incarnation)
 	}
 	want("left", 5)
-	want("right", 2)
+	want("right", 3)
 }
 
 // idleTOML returns an agent that writes its token and waits.

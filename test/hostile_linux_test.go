@@ -349,7 +349,7 @@ func TestHostileAgentNames(t *testing.T) {
 		}
 		eventually(t, "the output of "+name, func() bool { return strings.Contains(f.do("logs", "t/"+name), "I am ") })
 	}
-	slots, _ := os.ReadDir(filepath.Join(dir, ".coppice", "run"))
+	slots, _ := filepath.Glob(filepath.Join(dir, ".coppice", "run", "*", "lock"))
 	found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*"))
 	inside, _ := os.ReadDir(dir)
 	if len(slots) != len(names) || len(found) != 1 || len(inside) != 2 {

@@ -140,7 +140,7 @@ func TestDamagedSlots(t *testing.T) {
 	before := f.node("t/tmux")
 	var shim *process
 	for _, p := range processesIn(t, f.dir) {
-		if strings.HasPrefix(p.name, "coppice shim run t/proc") {
+		if strings.HasPrefix(p.name, "coppice shim run t") {
 			shim = &p
 		}
 	}

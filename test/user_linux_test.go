@@ -216,7 +216,7 @@ func TestUserOfAgent(t *testing.T) {
 	// Neither its end nor that of its shim leaves anything behind.
 	for _, p := range processesIn(t, dir) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		if strings.Contains(string(line), "shim\x00run\x00t/guest") {
+		if strings.Contains(string(line), "shim\x00run\x00t\x00") {
 			exectest.Signal(t, p.pid, syscall.SIGKILL)
 		}
 	}

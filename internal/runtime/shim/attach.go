@@ -17,16 +17,16 @@ import (
 
 // dial makes a separate connection for an Attach or Follow, so that a slow person never delays
 // the session. It is closed when ctx is done.
-func (ses *session) dial(ctx context.Context, m wire.Message) (*link, func(), error) {
+func (ses *session) dial(ctx context.Context, m wire.Message) (*conn, func(), error) {
 	if ses.hasEnded() {
 		return nil, nil, runtime.ErrEnded
 	}
-	l, _, err := dial(ctx, ses.slot.dir)
+	l, err := dialAlone(ctx, ses.slot.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
 	m.Incarnation = ses.number
-	if err := l.ask(&m); err != nil {
+	if err := l.askAlone(&m); err != nil {
 		if errors.Is(err, errLinkLost) {
 			err = fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 		}
@@ -83,7 +83,7 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 }
 
 // typing sends the input of a person.
-func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, l *link, in io.Reader) {
+func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, l *conn, in io.Reader) {
 	buf := make([]byte, 4<<10)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
@@ -103,7 +103,7 @@ func (ses *session) typing(ctx context.Context, cancel context.CancelCauseFunc, 
 	}
 }
 
-func (ses *session) sizes(ctx context.Context, l *link, sizes <-chan [2]uint16) {
+func (ses *session) sizes(ctx context.Context, l *conn, sizes <-chan [2]uint16) {
 	for {
 		select {
 		case size, ok := <-sizes:

@@ -17,7 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
-	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -272,12 +271,11 @@ func TestShimWithoutDaemon(t *testing.T) {
 	if locked, err := wire.Locked(s.dir); err != nil || !locked {
 		t.Errorf("the lock did not pass over: %v, %v", locked, err)
 	}
-	r.read(l)
 	m, err := l.call(ctxOf(t), wire.Message{Type: wire.Look})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.close(slots.ErrClosed)
+	r.Close()
 	if err := m.State.Shim.AwaitDeath(ctxOf(t)); err != nil {
 		t.Errorf("the shim stays: %v", err)
 	}

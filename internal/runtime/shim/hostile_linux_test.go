@@ -35,11 +35,16 @@ func raw(t testing.TB, dir string) *net.UnixConn {
 	return c.(*net.UnixConn)
 }
 
+// helloTo is the first message of a client of a slot.
+func helloTo(s *slot) string {
+	return `{"type":"hello","v":1,"id":1,"name":"` + filepath.Base(s.dir) + `"}`
+}
+
 // Whatever comes through the socket, the agent continues and other clients are served.
 func TestGarbageOnTheSocket(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
-	hello := `{"type":"hello","v":1,"id":1}` + "\n"
+	hello := helloTo(s.slot) + "\n"
 	for _, c := range []struct {
 		name, send string
 		answer     string // part of the answer; "" if there need not be one
@@ -109,7 +114,7 @@ func TestModes(t *testing.T) {
 		dir: 0o700, s.slot.dir: 0o700,
 		filepath.Join(s.slot.dir, wire.SocketFile): 0o600, filepath.Join(s.slot.dir, wire.StateFile): 0o600,
 	} {
-		st, err := os.Lstat(file)
+		st, err := os.Stat(file)
 		if err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", file, st.Mode(), err)
 		}

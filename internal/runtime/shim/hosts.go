@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
@@ -21,76 +20,134 @@ import (
 // DefaultPerShim is how many agents of a supervisor share a shim at most, if Options do not say.
 const DefaultPerShim = 32
 
-// hosts are the shims that slots can be given to, by what the slots of a shim have in common.
+// hosts are the shims that this process has a connection to, or is about to.
 type hosts struct {
-	mu    sync.Mutex
-	found bool // those of earlier runtimes are included
-	byKey map[string][]*host
+	found sync.Once // those of earlier runtimes are included
+
+	mu     sync.Mutex
+	byName map[string]*host // by the name of the socket
+	byKey  map[string][]*host
 }
 
-// host is a shim, or one that is being started.
+// host is a shim.
 type host struct {
-	key     string
-	started chan struct{} // closed when the following are set
-	trunk   *link
-	id      proc.Identity
-	err     error // why it could not be started
+	ready chan struct{} // closed when conn or err is set
+	conn  *conn
+	err   error // why there is no connection
 
-	slots int // that it has or is about to get; guarded by hosts.mu
+	// The following are guarded by hosts.mu.
+	key   string // what its slots have in common
+	slots int    // that it has or is about to get
 }
 
 // keyOf returns what slots of the same shim have in common: the supervisor of their agents.
 func keyOf(agent string) string { return path.Dir(agent) }
 
+// host returns the shim with a socket, whose name is in the link of a slot.
+func (r *Runtime) host(ctx context.Context, name string) (*host, error) {
+	if !strings.HasPrefix(name, wire.TrunkPrefix) {
+		return nil, fmt.Errorf("%.80q is not the socket of a shim", name)
+	}
+	r.hosts.mu.Lock()
+	h := r.hosts.byName[name]
+	if h == nil {
+		h = &host{ready: make(chan struct{})}
+		r.hosts.byName[name] = h
+		r.hosts.mu.Unlock()
+		h.open(r, func() (*conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, listTimeout)
+			defer cancel()
+			c, err := connect(ctx, r.Dir, name)
+			if err != nil {
+				return nil, err
+			}
+			return greet(ctx, c, "")
+		})
+		return h, h.err
+	}
+	r.hosts.mu.Unlock()
+	return h, h.await(ctx)
+}
+
+func (h *host) await(ctx context.Context) error {
+	select {
+	case <-h.ready:
+		return h.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// open makes the connection of a shim, and reads from it until it ends.
+func (h *host) open(r *Runtime, connect func() (*conn, error)) {
+	defer close(h.ready)
+	c, err := connect()
+	if err != nil {
+		h.err = err
+		r.dropHost(h)
+		return
+	}
+	h.conn = c
+	c.left = func(m *wire.Message) {
+		r.unreserve(h)
+		r.owners.left(m.Name, c.shim())
+	}
+	r.hosts.mu.Lock()
+	if h.key == "" { // else it was just started for a slot
+		h.key, h.slots = c.hello.Key, c.hello.Slots
+		r.hosts.byKey[h.key] = append(r.hosts.byKey[h.key], h)
+	}
+	r.hosts.byName[wire.TrunkName(c.shim().PID)] = h
+	r.hosts.mu.Unlock()
+	if !r.read(c, func() {
+		r.dropHost(h)
+		r.owners.forgetShim(c.shim())
+	}) {
+		h.err = slots.ErrClosed
+		c.close(slots.ErrClosed)
+	}
+}
+
+// read reads from a connection until it or the runtime is closed, and calls ended then.
+func (r *Runtime) read(c *conn, ended func()) bool {
+	stop := context.AfterFunc(r.Ctx, func() { c.close(slots.ErrClosed) })
+	return r.Background(func() {
+		defer stop()
+		c.run()
+		ended()
+	})
+}
+
 // reserve returns a shim that has room for one more slot. If there is none it starts one.
 func (r *Runtime) reserve(ctx context.Context, key string) (*host, error) {
+	r.hosts.found.Do(func() { r.findHosts(ctx) })
 	r.hosts.mu.Lock()
-	if !r.hosts.found {
-		r.findHosts(ctx)
-		r.hosts.found = true
-	}
 	for _, h := range r.hosts.byKey[key] {
 		if h.slots < int(r.perShim.Load()) {
 			h.slots++
 			r.hosts.mu.Unlock()
-			select {
-			case <-h.started:
-				return h, h.err
-			case <-ctx.Done():
+			err := h.await(ctx)
+			if err != nil {
 				r.unreserve(h)
-				return nil, context.Cause(ctx)
 			}
+			return h, err
 		}
 	}
-	h := &host{key: key, started: make(chan struct{}), slots: 1}
-	r.hosts.add(h)
+	h := &host{ready: make(chan struct{}), key: key, slots: 1}
+	r.hosts.byKey[key] = append(r.hosts.byKey[key], h)
 	r.hosts.mu.Unlock()
-	h.trunk, h.id, h.err = r.startShim(ctx, key)
-	if h.err != nil {
-		r.dropHost(h)
-	} else {
-		r.watchHost(h)
-	}
-	close(h.started)
+	h.open(r, func() (*conn, error) { return r.startShim(ctx, key) })
 	return h, h.err
 }
 
-// add adds a shim. Needs mu.
-func (hs *hosts) add(h *host) {
-	if hs.byKey == nil {
-		hs.byKey = make(map[string][]*host)
-	}
-	hs.byKey[h.key] = append(hs.byKey[h.key], h)
-}
-
-// unreserve gives back the room for a slot that the shim did not get.
+// unreserve records that a shim has room for one more slot.
 func (r *Runtime) unreserve(h *host) {
 	r.hosts.mu.Lock()
 	defer r.hosts.mu.Unlock()
 	h.slots--
 }
 
-// fill records that a shim has as many slots as it takes.
+// fill records that a shim did not take a slot, because it has enough.
 func (r *Runtime) fill(h *host) {
 	r.hosts.mu.Lock()
 	defer r.hosts.mu.Unlock()
@@ -107,43 +164,16 @@ func (r *Runtime) dropHost(h *host) {
 	} else {
 		r.hosts.byKey[h.key] = left
 	}
+	for name, other := range r.hosts.byName {
+		if other == h {
+			delete(r.hosts.byName, name)
+		}
+	}
 }
 
-// watchHost reads from the trunk of a shim until that ends.
-func (r *Runtime) watchHost(h *host) {
-	h.trunk.listen(func(m *wire.Message) {
-		if m.Type == wire.Left {
-			r.unreserve(h)
-			r.owners.left(m.Name, h.id)
-		}
-	})
-	r.read(h.trunk)
-	r.Background(func() {
-		select {
-		case <-h.trunk.closed:
-			r.dropHost(h)
-			r.owners.forgetShim(h.id)
-		case <-r.Ctx.Done():
-		}
-	})
-}
-
-// findHosts adds the shims that earlier runtimes have started. Needs the lock of hosts.
+// findHosts connects to the shims that earlier runtimes have started, and removes the sockets of
+// those that have ended.
 func (r *Runtime) findHosts(ctx context.Context) {
-	var mu sync.Mutex
-	r.eachTrunk(ctx, func(l *link, hello *wire.Message) {
-		h := &host{key: hello.Key, started: make(chan struct{}), trunk: l, id: hello.State.Shim, slots: hello.Slots}
-		close(h.started)
-		mu.Lock()
-		r.hosts.add(h)
-		mu.Unlock()
-		r.watchHost(h)
-	})
-}
-
-// eachTrunk calls f with a connection to each shim, and its first answer; some of the calls are in
-// parallel. It removes the sockets of shims that have ended.
-func (r *Runtime) eachTrunk(ctx context.Context, f func(*link, *wire.Message)) {
 	entries, _ := os.ReadDir(r.Dir)
 	ahead := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
@@ -154,26 +184,12 @@ func (r *Runtime) eachTrunk(ctx context.Context, f func(*link, *wire.Message)) {
 		ahead <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-ahead }()
-			l, hello, err := dialTrunk(ctx, r.Dir, e.Name())
-			switch {
-			case err == nil:
-				f(l, hello)
-			case errors.Is(err, syscall.ECONNREFUSED):
+			if _, err := r.host(ctx, e.Name()); errors.Is(err, syscall.ECONNREFUSED) {
 				os.Remove(filepath.Join(r.Dir, e.Name()))
 			}
 		})
 	}
 	wg.Wait()
-}
-
-func dialTrunk(ctx context.Context, dir, name string) (*link, *wire.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	c, err := connect(ctx, dir, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return greet(ctx, c)
 }
 
 // pingTimeout bounds the answer of a shim before it gets a slot, which would wait with it.
@@ -208,38 +224,83 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	return nil, fmt.Errorf("giving the slot to a shim: %w", err)
 }
 
-// giveTo gives the slot to a shim, and returns a connection to it there.
+// giveTo gives the slot to a shim, and returns a link to it there.
 func (s *slot) giveTo(ctx context.Context, h *host, lock *os.File) (*link, error) {
 	ping, cancel := context.WithTimeoutCause(ctx, pingTimeout, errSilent)
 	defer cancel()
-	if _, err := h.trunk.call(ping, wire.Message{Type: wire.Look}); err != nil {
+	if err := h.conn.ask(ping, wire.Message{Type: wire.Look}); err != nil {
 		return nil, err
 	}
-	ours, theirs, err := socketPair()
+	l, err := h.conn.newLink(filepath.Base(s.dir), s.r.Background)
 	if err != nil {
-		return nil, fmt.Errorf("giving the slot to a shim: %w", err)
-	}
-	s.setShim(h.id) // before there is an agent, whose owner must be known then
-	_, err = h.trunk.call(ctx, wire.Message{
-		Type: wire.Serve, Name: filepath.Base(s.dir), Most: int(s.r.perShim.Load()),
-	}, lock, theirs)
-	theirs.Close() // so that the end of the shim is noticed
-	if err != nil {
-		ours.Close()
 		return nil, err
 	}
-	l, _, err := greet(ctx, ours)
-	return l, err
+	s.setShim(h.conn.shim()) // before there is an agent, whose owner must be known then
+	if _, err := l.call(ctx, wire.Message{Type: wire.Serve, Most: int(s.r.perShim.Load())}, lock); err != nil {
+		l.close(slots.ErrClosed)
+		return nil, err
+	}
+	return l, nil
+}
+
+// dial returns a link to a slot that is served, and its state.
+func (r *Runtime) dial(ctx context.Context, dir string) (*link, *wire.State, error) {
+	name, err := os.Readlink(filepath.Join(dir, wire.SocketFile))
+	if errors.Is(err, syscall.EINVAL) {
+		return r.dialOwn(ctx, dir)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := r.host(ctx, filepath.Base(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := h.conn.newLink(filepath.Base(dir), r.Background)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := l.call(ctx, wire.Message{Type: wire.Hello, V: wire.Version})
+	if err == nil && m.State == nil {
+		err = errors.New("answer without a state")
+	}
+	if err != nil {
+		l.close(slots.ErrClosed)
+		return nil, nil, fmt.Errorf("greeting the shim: %w", err)
+	}
+	return l, m.State, nil
+}
+
+// dialOwn is dial for a slot with a shim of its own, of an earlier version.
+func (r *Runtime) dialOwn(ctx context.Context, dir string) (*link, *wire.State, error) {
+	c, err := dialAlone(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.own = true
+	l, err := c.newLink(filepath.Base(dir), r.Background)
+	if err == nil && !r.read(c, func() {}) {
+		c.close(slots.ErrClosed)
+		err = slots.ErrClosed
+	}
+	return l, c.hello.State, err
+}
+
+// dialAlone returns a connection to a slot that nothing else uses.
+func dialAlone(ctx context.Context, dir string) (*conn, error) {
+	c, err := connect(ctx, dir, wire.SocketFile)
+	if err != nil {
+		return nil, err
+	}
+	return greet(ctx, c, filepath.Base(dir))
 }
 
 // leftBy reports whether a shim says that it does not serve a slot.
-func (r *Runtime) leftBy(ctx context.Context, shim proc.Identity, name string) bool {
-	l, _, err := dialTrunk(ctx, r.Dir, wire.TrunkName(shim.PID))
+func (r *Runtime) leftBy(ctx context.Context, name string, shim int) bool {
+	h, err := r.host(ctx, wire.TrunkName(shim))
 	if err != nil {
 		return false
 	}
-	r.read(l)
-	defer l.close(slots.ErrClosed)
-	_, err = l.call(ctx, wire.Message{Type: wire.Look, Name: name})
+	err = h.conn.ask(ctx, wire.Message{Type: wire.Look, Name: name})
 	return errors.Is(err, wire.ErrNotServed)
 }

@@ -2,231 +2,185 @@ package shim
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"sync"
-	"time"
 
-	"github.com/coppice-dev/coppice/internal/private"
-	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// callTimeout bounds the answer of a shim.
-const callTimeout = 5 * time.Second
-
-var (
-	errLinkLost = errors.New("connection to the shim lost")
-	errSilent   = errors.New("shim does not respond")
-)
-
-// link is a connection to a shim.
+// link is what a client has with a slot: requests and their answers, and the messages about the
+// state of the slot. All of it is handled in order, and independent of other slots.
 type link struct {
-	c *net.UnixConn
-	r *wire.Reader
-
-	restricts, confines bool // capabilities of the shim: see wire.State
-
-	writing sync.Mutex
+	conn *conn
+	name string            // of the slot
+	run  func(func()) bool // runs a function in the background
 
 	mu      sync.Mutex
-	id      uint64
-	pending map[uint64]chan *wire.Message
-	update  func(*wire.Message) // called with each message about the state
+	waiting []func()            // what is to be handled; nothing is before listen is called
+	running bool                // a goroutine handles it
+	open    bool                // listen was called
+	update  func(*wire.Message) // gets each message about the state; may be nil
+	lost    func()              // called when the link is closed; may be nil
 	err     error
 	closed  chan struct{}
 }
 
-// dial connects to the shim of a slot.
-func dial(ctx context.Context, dir string) (*link, *wire.State, error) {
-	c, err := connect(ctx, dir, wire.SocketFile)
-	if err != nil {
-		return nil, nil, err
+// newLink returns a link to a slot that its shim may serve or not: see hello.
+func (c *conn) newLink(name string, run func(func()) bool) (*link, error) {
+	l := &link{conn: c, name: name, run: run, closed: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
 	}
-	l, hello, err := greet(ctx, c)
-	if err != nil {
-		return nil, nil, err
+	if c.own {
+		name = ""
 	}
-	return l, hello.State, nil
+	c.links[name] = append(c.links[name], l)
+	return l, nil
 }
 
-// connect connects to a socket in a directory, whose peer must be of this user or root. It reaches
-// the socket through the descriptor of the directory, because the path may be too long for a socket
-// address.
-func connect(ctx context.Context, dir, name string) (*net.UnixConn, error) {
-	d, err := private.OpenDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(int(d.Fd()))+"/"+name)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err
-		}
-		return nil, fmt.Errorf("connecting to %s: %w", filepath.Join(dir, name), err)
-	}
-	uc := c.(*net.UnixConn)
-	if err := wire.CheckPeer(uc); err != nil {
-		uc.Close()
-		return nil, err
-	}
-	return uc, nil
-}
+// maxWaiting bounds the messages that wait for listen, and behind a slow update.
+const maxWaiting = 4096
 
-// greet says hello and returns the answer of the shim. Only one goroutine may use the link until
-// run is called.
-func greet(ctx context.Context, c *net.UnixConn) (*link, *wire.Message, error) {
-	l := &link{c: c, r: wire.NewReader(c), pending: make(map[uint64]chan *wire.Message), closed: make(chan struct{})}
-	fail := func(err error) (*link, *wire.Message, error) {
-		c.Close()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errSilent
-		}
-		return nil, nil, fmt.Errorf("greeting the shim: %w", err)
-	}
-	end := time.Now().Add(callTimeout)
-	if t, ok := ctx.Deadline(); ok && t.Before(end) {
-		end = t
-	}
-	c.SetDeadline(end)
-	if err := l.send(&wire.Message{Type: wire.Hello, V: wire.Version, ID: 1}); err != nil {
-		return fail(err)
-	}
-	for {
-		m, err := l.r.Read()
-		switch {
-		case err != nil:
-			return fail(err)
-		case m.Type == wire.Error:
-			return fail(m.Failure.Err())
-		case m.ID == 1 && m.State != nil:
-			if m.State.Version != wire.Version {
-				return fail(fmt.Errorf("it has version %d, this program has version %d", m.State.Version, wire.Version))
-			}
-			c.SetDeadline(time.Time{})
-			l.id, l.restricts, l.confines = 1, m.State.Restricts, m.State.Confines
-			return l, m, nil
-		}
-	}
-}
-
-// ignores reports whether the version of the shim would ignore a restriction of a launch.
-func (l *link) ignores(launch runtime.Launch) bool {
-	return (launch.NoNewPrivileges || launch.User != nil) && !l.restricts || launch.Paths != nil && !l.confines
-}
-
-// send sends a message, with files that the shim gets, too.
-func (l *link) send(m *wire.Message, files ...*os.File) error {
-	b, err := wire.Encode(m)
-	if err != nil {
-		return err
-	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	l.c.SetWriteDeadline(time.Now().Add(callTimeout))
-	if len(files) > 0 {
-		err = wire.SendFiles(l.c, b, files)
-	} else {
-		_, err = l.c.Write(b)
-	}
-	return err
-}
-
-// listen sets the function that gets messages about the state.
-func (l *link) listen(update func(*wire.Message)) {
+// do runs f after everything before it.
+func (l *link) do(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.update = update
+	if l.err != nil {
+		return
+	}
+	if len(l.waiting) >= maxWaiting {
+		go l.close(fmt.Errorf("%w: its messages were not read", errLinkLost))
+		return
+	}
+	l.waiting = append(l.waiting, f)
+	l.start()
 }
 
-// run reads messages until the connection ends.
-func (l *link) run() {
+// start makes a goroutine handle what waits. Needs mu.
+func (l *link) start() {
+	if l.open && !l.running && len(l.waiting) > 0 {
+		l.running = l.run(l.handle)
+	}
+}
+
+func (l *link) handle() {
 	for {
-		m, err := l.r.Read()
-		if err != nil {
-			l.close(fmt.Errorf("%w: %w", errLinkLost, err))
+		l.mu.Lock()
+		if len(l.waiting) == 0 {
+			l.waiting, l.running = nil, false
+			l.mu.Unlock()
 			return
 		}
+		f := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		f()
+	}
+}
+
+// deliver passes on a message about the state.
+func (l *link) deliver(m *wire.Message) {
+	l.do(func() {
 		l.mu.Lock()
-		answer := l.pending[m.ID]
-		delete(l.pending, m.ID)
 		update := l.update
 		l.mu.Unlock()
 		if update != nil {
-			update(m) // answers, too, since an end may follow immediately
+			update(m)
 		}
-		if answer != nil {
-			answer <- m
-		}
-	}
+	})
 }
 
-func (l *link) close(why error) {
+// listen sets the function that gets messages about the state, beginning with those since the link
+// exists. nil ignores them.
+func (l *link) listen(update func(*wire.Message)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = why
-		close(l.closed)
-		l.c.Close()
-	}
+	l.update, l.open = update, true
+	l.start()
 }
 
-func (l *link) lost() bool { return slots.IsClosed(l.closed) }
+// onClose sets the function that is called in the background when the link is closed, which may
+// have happened already.
+func (l *link) onClose(lost func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		l.run(lost)
+		return
+	}
+	l.lost = lost
+}
 
-// call sends a request and returns its answer; an Error message is returned as an error. After
-// errLinkLost, errSilent and the end of ctx it is unknown whether the request was carried out.
-func (l *link) call(ctx context.Context, m wire.Message, files ...*os.File) (*wire.Message, error) {
-	answer := make(chan *wire.Message, 1)
+// close ends the link. The connection stays for others, if it is shared.
+func (l *link) close(why error) {
 	l.mu.Lock()
 	if l.err != nil {
-		defer l.mu.Unlock()
-		return nil, l.err
+		l.mu.Unlock()
+		return
 	}
-	l.id++
-	m.ID = l.id
-	l.pending[m.ID] = answer
+	l.err = why
+	close(l.closed)
+	if l.lost != nil {
+		l.run(l.lost)
+	}
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.pending, m.ID)
-	}()
-	if err := l.send(&m, files...); err != nil {
-		if errors.Is(err, wire.ErrTooLong) {
-			return nil, err
-		}
-		l.close(fmt.Errorf("%w: %w", errLinkLost, err))
-		return nil, l.err
+	c := l.conn
+	c.mu.Lock()
+	name := l.name
+	if c.own {
+		name = ""
 	}
-	select {
-	case a := <-answer:
-		return answered(a)
-	case <-l.closed:
-		select {
-		case a := <-answer:
-			return answered(a)
-		default:
-			return nil, l.err
-		}
-	case <-time.After(callTimeout):
-		return nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, errSilent)
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	left := slices.DeleteFunc(slices.Clone(c.links[name]), func(other *link) bool { return other == l })
+	if len(left) == 0 {
+		delete(c.links, name)
+	} else {
+		c.links[name] = left
+	}
+	c.mu.Unlock()
+	if c.own {
+		c.close(why)
 	}
 }
 
-// answered returns an answer, or the error in it.
-func answered(a *wire.Message) (*wire.Message, error) {
-	if a.Type == wire.Error {
-		return nil, a.Failure.Err()
+// cause returns why the link was closed.
+func (l *link) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *link) isLost() bool { return slots.IsClosed(l.closed) }
+
+// call sends a request and returns its answer; an Error message is returned as an error. After
+// errLinkLost, errSilent and the end of ctx it is unknown whether the request was carried out. The
+// message is also one about the state, since an end may follow immediately.
+func (l *link) call(ctx context.Context, m wire.Message, files ...*os.File) (*wire.Message, error) {
+	if err := l.cause(); err != nil {
+		return nil, err
 	}
-	return a, nil
+	if m.Name = l.name; l.conn.own {
+		m.Name = ""
+	}
+	answer := make(chan *wire.Message, 1)
+	forget, err := l.conn.call(m, func(m *wire.Message) {
+		l.mu.Lock()
+		open := l.open
+		l.mu.Unlock()
+		if open {
+			l.deliver(m)
+			l.do(func() { answer <- m })
+		} else { // nobody has listened yet
+			answer <- m
+		}
+	}, files...)
+	if err != nil {
+		return nil, err
+	}
+	defer forget()
+	return awaitAnswer(ctx, answer, l.closed, l.cause)
 }

@@ -3,7 +3,6 @@ package shim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -55,14 +54,14 @@ func (s *slot) listen() {
 }
 
 func newListening(ctx context.Context, dir string) (*listening, error) {
-	l, _, err := dial(ctx, dir)
+	c, err := dialAlone(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.ask(&wire.Message{Type: wire.Listen, Partial: true}); err != nil {
+	if err := c.askAlone(&wire.Message{Type: wire.Listen, Partial: true}); err != nil {
 		return nil, err
 	}
-	return &listening{c: l.c, r: wire.NewLineReader(l.r.Rest()), ended: make(chan struct{})}, nil
+	return &listening{c: c.c, r: wire.NewLineReader(c.r.Rest()), ended: make(chan struct{})}, nil
 }
 
 func (l *listening) run(s *slot) {
@@ -142,26 +141,4 @@ func (s *slot) listening() *listening {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listener
-}
-
-// ask sends the only request of a connection and waits for its answer. If that is an error, it
-// closes the connection.
-func (l *link) ask(m *wire.Message) error {
-	m.ID = 2
-	l.c.SetReadDeadline(time.Now().Add(callTimeout))
-	err := l.send(m)
-	for err == nil {
-		var a *wire.Message
-		if a, err = l.r.Read(); err != nil || a.ID != m.ID {
-			continue
-		}
-		if a.Type == wire.Error {
-			l.c.Close()
-			return a.Failure.Err()
-		}
-		l.c.SetReadDeadline(time.Time{})
-		return nil
-	}
-	l.c.Close()
-	return fmt.Errorf("%w: %w", errLinkLost, err)
 }

@@ -203,7 +203,7 @@ func TestHostileListener(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	c := raw(t, s.slot.dir)
-	io.WriteString(c, `{"type":"hello","v":1,"id":1}`+"\n"+`{"type":"listen","id":2}`+"\n"+`{"type":"kill","id":3,"incarnation":1}`+"\n")
+	io.WriteString(c, helloTo(s.slot)+"\n"+`{"type":"listen","id":2}`+"\n"+`{"type":"kill","id":3,"incarnation":1}`+"\n")
 	if b, err := io.ReadAll(c); err != nil || strings.Contains(string(b), `"id":3`) {
 		t.Errorf("%q, %v", b, err)
 	}

@@ -130,7 +130,7 @@ func TestAgain(t *testing.T) {
 	life(5, "echo two $COPPICE_INCARNATION")
 	s := start(t, r, sh("app/a", 6, "exec sleep 1000"))
 	conn := raw(t, s.slot.dir)
-	fmt.Fprintln(conn, `{"type":"hello","v":1,"id":1}`)
+	fmt.Fprintln(conn, helloTo(s.slot))
 	s.Kill()
 	wait(t, "the end", s.Done())
 	for i, c := range []struct {

@@ -50,7 +50,7 @@ func (s *slot) repair() (restored bool) {
 
 func hasFiles(dir string) bool {
 	for _, name := range slotFiles {
-		if _, err := os.Lstat(filepath.Join(dir, name)); wire.IsMissing(err) {
+		if _, err := os.Stat(filepath.Join(dir, name)); wire.IsMissing(err) { // or the socket it is a link to
 			return false
 		}
 	}
@@ -129,24 +129,21 @@ func (r *Runtime) wakeShims(ctx context.Context) {
 		ahead <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-ahead }()
-			wakeShim(ctx, r.Dir, id)
+			r.wakeShim(ctx, id)
 		})
 	}
 	wg.Wait()
 }
 
 // wakeShim returns when a shim has created removed files again, or has ended.
-func wakeShim(ctx context.Context, dir string, id proc.Identity) {
+func (r *Runtime) wakeShim(ctx context.Context, id proc.Identity) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for woken := false; proc.Observe(id) == proc.Alive; {
-		l, _, err := dialTrunk(ctx, dir, wire.TrunkName(id.PID))
-		if err == nil {
-			err = l.ask(&wire.Message{Type: wire.Wake})
-			l.c.Close()
-		}
-		if err == nil {
-			return
+		if h, err := r.host(ctx, wire.TrunkName(id.PID)); err == nil {
+			if h.conn.ask(ctx, wire.Message{Type: wire.Wake}) == nil {
+				return
+			}
 		}
 		if !woken {
 			id.Signal(wire.WakeSignal)

@@ -18,7 +18,7 @@ func TestOldShimIsReplaced(t *testing.T) {
 		s.slot.mu.Lock()
 		defer s.slot.mu.Unlock()
 		if s.slot.idle != nil {
-			s.slot.idle.restricts, s.slot.idle.confines = false, false
+			s.slot.idle.conn.hello.State.Restricts, s.slot.idle.conn.hello.State.Confines = false, false
 		}
 		return s.slot.idle != nil
 	}

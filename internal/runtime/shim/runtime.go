@@ -77,6 +77,7 @@ var _ runtime.Runtime = (*Runtime)(nil)
 // Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {
 	r := &Runtime{exe: o.Executable, output: o.Output, log: o.Logger}
+	r.hosts.byName, r.hosts.byKey = make(map[string]*host), make(map[string][]*host)
 	r.SetPerShim(o.PerShim)
 	var err error
 	if r.Table, err = slots.Open(o.Dir, r.newSlot); err != nil {
@@ -99,15 +100,6 @@ func (r *Runtime) SetPerShim(n int) { r.perShim.Store(int64(cmp.Or(max(0, n), De
 // Kind returns "proc".
 func (r *Runtime) Kind() string { return "proc" }
 
-// read reads from a link until it or the runtime is closed.
-func (r *Runtime) read(l *link) {
-	stop := context.AfterFunc(r.Ctx, func() { l.close(slots.ErrClosed) })
-	r.Background(func() {
-		defer stop()
-		l.run()
-	})
-}
-
 func (r *Runtime) newSlot(path, dir string) *slot {
 	s := &slot{r: r, path: path, dir: dir, turn: make(chan struct{}, 1), group: r.groups.of(dir)}
 	r.owners.add(s)
@@ -122,12 +114,12 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	l, _, err := dial(ctx, s.dir)
+	l, _, err := r.dial(ctx, s.dir)
 	if err != nil {
 		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
-	r.read(l)
 	defer l.close(slots.ErrClosed)
+	l.listen(nil)
 	_, err = l.call(ctx, wire.Message{Type: wire.Ready, Incarnation: incarnation})
 	return err
 }
@@ -154,7 +146,7 @@ func (r *Runtime) list(
 	var mu sync.Mutex
 	var all []runtime.Observation
 	if err := r.each(which, func(dir string) {
-		if o := look(ctx, dir, answered); o != nil {
+		if o := r.look(ctx, dir, answered); o != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, *o)
@@ -183,12 +175,12 @@ func (r *Runtime) keep(dir string, l *link, st *wire.State) {
 // start. It waits for the last lines for Options.Output.
 func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(nil, func(dir string) {
-		l, _, err := dial(ctx, dir)
+		l, _, err := r.dial(ctx, dir)
 		if err != nil {
 			r.drain(dir) // it has ended, or will on its own
 			return
 		}
-		r.read(l)
+		l.listen(nil)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
 		l.close(slots.ErrClosed)
 		if err == nil || errors.Is(err, errLinkLost) {
@@ -220,12 +212,12 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 }
 
 // look observes a slot without changing it; it returns nil if the slot is empty.
-func look(
+func (r *Runtime) look(
 	ctx context.Context, dir string, answered func(dir string, l *link, st *wire.State),
 ) *runtime.Observation {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	link, st, dialErr := dial(ctx, dir)
+	link, st, dialErr := r.dial(ctx, dir)
 	if dialErr == nil {
 		answered(dir, link, st)
 		if st.Incarnation == 0 {

@@ -40,7 +40,7 @@ func TestSaidIsNoFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch, _, err := dial(ctxOf(t), filepath.Join(dir, name))
+	watch, _, err := open(t, dir).dial(ctxOf(t), filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,6 @@ func TestSaidIsNoFlood(t *testing.T) {
 			told.Add(1)
 		}
 	})
-	go watch.run()
 	begin := time.Now()
 	for range 300 {
 		w.WriteString("\"WATCHDOG=1\"\n\"STATUS=a\"\n\"STATUS=b\"\n")

@@ -68,21 +68,17 @@ func (ses *session) connect(l *link) {
 
 // watch handles the end of the link. If look is set, it first asks for the state of the shim.
 func (ses *session) watch(l *link, look bool) {
-	ses.slot.r.Background(func() {
-		if look {
+	if look {
+		ses.slot.r.Background(func() {
 			if m, err := l.call(ses.slot.r.Ctx, wire.Message{Type: wire.Look}); err == nil && m.State != nil {
 				ses.update(m.State)
 			}
+		})
+	}
+	l.onClose(func() {
+		if !ses.hasEnded() {
+			ses.recover(l)
 		}
-		select {
-		case <-l.closed:
-		case <-ses.done:
-			return
-		case <-ses.slot.r.Ctx.Done():
-			l.close(slots.ErrClosed)
-			return
-		}
-		ses.recover(l)
 	})
 }
 
@@ -185,7 +181,7 @@ func (ses *session) recover(old *link) {
 	if ses.link == old {
 		ses.link = nil
 	}
-	ses.unknown = old.err.Error()
+	ses.unknown = old.cause().Error()
 	ses.mu.Unlock()
 	for {
 		err := ses.slot.take(ses.slot.r.Ctx)
@@ -244,7 +240,6 @@ func (ses *session) find() error {
 		}
 		ses.connect(l)
 		ses.watch(l, false)
-		ses.slot.r.read(l)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *slot) park(l *link) {
 	case s.r.Ctx.Err() != nil:
 		l.close(slots.ErrClosed)
 		return
-	case s.idle != nil && !s.idle.lost():
+	case s.idle != nil && !s.idle.isLost():
 		l.close(errLinkLost) // one is enough; a call on the other one is repeated
 		return
 	}
@@ -76,7 +76,7 @@ func (s *slot) unpark() *link {
 	defer s.mu.Unlock()
 	l := s.idle
 	s.idle = nil
-	if l != nil && l.lost() {
+	if l != nil && l.isLost() {
 		return nil
 	}
 	return l
@@ -88,16 +88,15 @@ func (s *slot) dropIdle() {
 	}
 }
 
-// keptLink is a link that nothing has been read from since the shim told its state: what happened
-// after that is still to be read.
+// keptLink is a link that nothing was read from since the shim told its state: what happened after
+// that is still to be read.
 type keptLink struct {
 	link  *link
 	state *wire.State
-	drop  func() bool // gives up closing it with the runtime
 }
 
-// keep keeps a link until unkeep is called or the runtime is closed. It reports false, and does
-// nothing, if the slot has a session.
+// keep keeps a link until unkeep is called. It reports false, and does nothing, if the slot has a
+// session.
 func (s *slot) keep(l *link, st *wire.State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +105,8 @@ func (s *slot) keep(l *link, st *wire.State) bool {
 	}
 	if s.kept != nil {
 		s.kept.link.close(slots.ErrClosed)
-		s.kept.drop()
 	}
-	s.kept = &keptLink{l, st, context.AfterFunc(s.r.Ctx, func() { l.close(slots.ErrClosed) })}
+	s.kept = &keptLink{l, st}
 	return true
 }
 
@@ -118,7 +116,7 @@ func (s *slot) unkeep() (*link, *wire.State) {
 	defer s.mu.Unlock()
 	k := s.kept
 	s.kept = nil
-	if k == nil || !k.drop() {
+	if k == nil || k.link.isLost() {
 		return nil, nil
 	}
 	return k.link, k.state
@@ -140,7 +138,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 	begin := time.Now()
 	woken := false
 	for pause := findPause; ; pause = min(2*pause, 100*time.Millisecond) {
-		l, st, derr := dial(ctx, s.dir)
+		l, st, derr := s.r.dial(ctx, s.dir)
 		if derr == nil {
 			return l, st, nil, nil
 		}
@@ -150,7 +148,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		lock, err := wire.TryLock(s.dir)
 		switch {
 		case err != nil && wire.IsMissing(err) && (proc.Observe(s.lastShim()) == proc.Dead ||
-			s.r.leftBy(ctx, s.lastShim(), filepath.Base(s.dir))):
+			s.r.leftBy(ctx, filepath.Base(s.dir), s.lastShim().PID)):
 			return nil, nil, nil, err
 		case err != nil:
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
@@ -292,7 +290,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			ses.watch(link, true) // sets the state
 			return ses, nil
 		}
-		if link.ignores(l) {
+		if link.conn.ignores(l) {
 			ses.abandon()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(slots.ErrClosed)
@@ -364,7 +362,6 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 	} else {
 		s.setShim(st.Shim)
 	}
-	s.r.read(l)
 	if s.r.Ctx.Err() != nil {
 		l.close(slots.ErrClosed)
 		return nil, false, slots.ErrClosed
@@ -404,7 +401,6 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 		s.listen()
 		ses.connect(l)
 		ses.watch(l, false)
-		s.r.read(l)
 	}
 	return ses, nil
 }
@@ -439,7 +435,7 @@ func (s *slot) remove(ctx context.Context) error {
 			}
 			return s.r.Discard(s.dir, s.path)
 		}
-		s.r.read(l)
+		l.listen(nil)
 		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
 		l.close(slots.ErrClosed)
 		if err != nil && !errors.Is(err, errLinkLost) {

@@ -22,10 +22,10 @@ import (
 // shimEnv lists the variables that a shim inherits. It needs few, and the agent has its own.
 var shimEnv = []string{"TMPDIR", "XDG_RUNTIME_DIR", "GORACE", "GOCOVERDIR"}
 
-// startShim starts a shim, and returns its trunk.
-func (r *Runtime) startShim(ctx context.Context, key string) (*link, proc.Identity, error) {
-	fail := func(err error) (*link, proc.Identity, error) {
-		return nil, proc.Identity{}, fmt.Errorf("starting a shim: %w", err)
+// startShim starts a shim, and returns a connection to it.
+func (r *Runtime) startShim(ctx context.Context, key string) (*conn, error) {
+	fail := func(err error) (*conn, error) {
+		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
 	var opened []*os.File
 	defer func() {
@@ -75,12 +75,12 @@ func (r *Runtime) startShim(ctx context.Context, key string) (*link, proc.Identi
 		}
 	})
 	theirs.Close() // before greeting, so that the end of the shim is noticed
-	l, _, err := greet(ctx, ours)
+	c, err := greet(ctx, ours, "")
 	if err != nil {
 		ended := exitHint(child) // first, since the log is complete then
-		return nil, proc.Identity{}, fmt.Errorf("starting a shim (%s%s): %w", ended, r.logHint(child.PID), err)
+		return nil, fmt.Errorf("starting a shim (%s%s): %w", ended, r.logHint(child.PID), err)
 	}
-	return l, child.Identity, nil
+	return c, nil
 }
 
 // exitTimeout bounds the wait for the exit of a shim that could not be greeted. It closes its

@@ -17,28 +17,34 @@ import (
 )
 
 const (
-	maxConns     = 64
+	maxConns     = 1024
 	helloTimeout = 5 * time.Second  // for the hello
 	writeTimeout = 10 * time.Second // for a client to take what was sent, before it is dropped
-	maxQueue     = 64               // unsent messages, before a client is dropped
+	maxUnsent    = 2 << 20          // bytes of messages, before a client is dropped
+	keepUnsent   = 4 << 10          // bytes of a buffer that is reused
 )
 
 // conn is a client. One goroutine reads and another one writes.
 type conn struct {
-	s    *slot // nil for a trunk
+	shim *shim
 	c    *net.UnixConn
-	out  chan []byte
-	wake chan struct{} // the view or the listener has something to write
+	wake chan struct{} // there is something to write
 	gone chan struct{}
 	once sync.Once
 
 	mu      sync.Mutex
-	waiting int  // messages in out, and the one that is being written
-	shared  bool // the writer has more to write than out
+	unsent  []byte // messages
+	ending  bool   // nothing follows
+	writing bool   // the writer writes
+	shared  bool   // the writer has more to write than messages
 	raw     syscall.RawConn
 
-	view        *view     // set by the reader before it answers
-	listener    *listener // set by the reader before it answers
+	slots map[*slot]*requests // that it has named; used by the reader
+
+	// The following are set by the reader before it answers.
+	watched     *slot // of view and listener
+	view        *view
+	listener    *listener
 	incarnation uint64
 }
 
@@ -48,17 +54,32 @@ type conn struct {
 func (c *conn) send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting == 0 && !c.shared && b != nil {
+	if len(c.unsent) == 0 && !c.writing && !c.shared {
 		if b = b[c.tryWrite(b):]; len(b) == 0 {
 			return
 		}
 	}
-	c.waiting++
-	select {
-	case c.out <- b:
-	default:
+	if len(c.unsent)+len(b) > maxUnsent {
 		c.close()
+		return
 	}
+	c.unsent = append(c.unsent, b...)
+	c.nudge()
+}
+
+// end closes the connection when all messages are sent.
+func (c *conn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ending = true
+	c.nudge()
+}
+
+// isShared reports whether the connection is for output.
+func (c *conn) isShared() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shared
 }
 
 // tryWrite writes as much as possible without waiting.
@@ -68,13 +89,6 @@ func (c *conn) tryWrite(b []byte) (n int) {
 		return true
 	})
 	return max(0, n)
-}
-
-// sent is called when a message has left out and the writer.
-func (c *conn) sent() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting--
 }
 
 // hungUp reports whether the client has hung up, although its reader may not have noticed that
@@ -105,65 +119,72 @@ func (c *conn) close() {
 func (c *conn) write() {
 	defer c.close()
 	for {
-		var b []byte
 		select {
-		case b = <-c.out:
 		case <-c.wake:
-			if !c.writeMore() {
+			if !c.flush() || !c.writeMore() {
 				return
 			}
-			continue
 		case <-c.gone:
 			return
 		}
-		if !c.put(b) {
-			return
-		}
-		c.sent()
 	}
 }
 
-// put writes a message. Nil, the last message, makes it report false.
-func (c *conn) put(b []byte) bool {
-	if b == nil {
-		return false
+// flush writes the messages that were sent, several at once. It reports false if nothing follows.
+func (c *conn) flush() bool {
+	for {
+		c.mu.Lock()
+		b := c.unsent
+		c.unsent, c.writing = nil, len(b) > 0
+		ending := c.ending
+		c.mu.Unlock()
+		if len(b) == 0 {
+			return !ending
+		}
+		c.c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_, err := c.c.Write(b)
+		c.c.SetWriteDeadline(time.Time{})
+		c.mu.Lock()
+		c.writing = false
+		if len(c.unsent) == 0 && cap(b) <= keepUnsent {
+			c.unsent = b[:0]
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return false
+		}
 	}
-	c.c.SetWriteDeadline(time.Now().Add(writeTimeout))
-	_, err := c.c.Write(b)
-	c.c.SetWriteDeadline(time.Time{})
-	return err == nil
 }
 
 // writeMore writes the output for a view or a listener.
 func (c *conn) writeMore() (more bool) {
+	switch {
+	case c.listener != nil:
+		return c.listener.write()
+	case c.view == nil:
+		return true
+	}
 	for {
-		select {
-		case b := <-c.out: // the answer comes first
-			if !c.put(b) {
-				return false
-			}
-			c.sent()
-			continue
-		default:
-		}
-		if c.listener != nil {
-			return c.listener.write()
-		}
-		m, last := c.s.output.take(c.view, c.incarnation)
+		m, last := c.watched.output.take(c.view, c.incarnation)
 		if m != nil {
 			b, err := wire.Encode(m)
 			if err != nil {
 				return false
 			}
-			if !c.put(b) {
+			c.c.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_, err = c.c.Write(b)
+			c.c.SetWriteDeadline(time.Time{})
+			if err != nil {
 				return false
 			}
 		}
-		if last {
+		switch {
+		case last:
 			return false
-		}
-		if m == nil {
+		case m == nil:
 			return true
+		case !c.flush():
+			return false
 		}
 	}
 }
@@ -181,41 +202,178 @@ func (c *conn) answer(request *wire.Message, st *wire.State, err error) {
 	}
 }
 
-func newConn(uc *net.UnixConn) (*conn, error) {
-	c := &conn{c: uc, out: make(chan []byte, maxQueue), wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	var err error
-	c.raw, err = uc.SyscallConn()
-	return c, err
-}
-
-// serve handles one client of the slot. Whatever it sends affects only its own connection.
-func (s *slot) serve(uc *net.UnixConn) {
-	if err := wire.CheckClient(uc, s.shim.dir); err != nil {
+// serve handles one client. Whatever it sends affects only its own connection.
+func (p *shim) serve(uc *net.UnixConn) {
+	c := &conn{
+		shim: p, c: uc, wake: make(chan struct{}, 1), gone: make(chan struct{}), slots: make(map[*slot]*requests),
+	}
+	err := wire.CheckClient(uc, p.dir)
+	if err == nil {
+		c.raw, err = uc.SyscallConn()
+	}
+	if err != nil || !p.addConn(c) {
 		uc.Close()
 		return
 	}
-	c, err := newConn(uc)
-	if err != nil {
-		uc.Close()
-		return
-	}
-	c.s = s
-	s.mu.Lock()
-	if s.closing || len(s.conns) >= maxConns {
-		s.mu.Unlock()
-		uc.Close()
-		return
-	}
-	s.conns[c] = struct{}{}
-	s.mu.Unlock()
 	go c.write()
 
-	err = s.handleRequests(c)
+	files := &fileReader{c: uc}
+	err = c.handleRequests(files)
+	files.close()
+	for _, r := range c.slots {
+		r.done.Wait()
+	}
 	if !errors.Is(err, io.EOF) && c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
-	c.send(nil) // the writer closes the connection after all answers
+	c.end()
 	<-c.gone
+	p.removeConn(c)
+	for s := range c.slots {
+		s.leftBy(c)
+	}
+	p.restoreFiles()
+	p.releaseMemory()
+}
+
+// handleRequests answers the requests of a client until the connection ends. The error is never
+// nil.
+func (c *conn) handleRequests(files *fileReader) error {
+	r := wire.NewReader(files)
+	c.c.SetReadDeadline(time.Now().Add(helloTimeout))
+	m, err := r.Read()
+	if err == nil && m.Type != wire.Hello {
+		err = fmt.Errorf("the first message is %.40q instead of %s", m.Type, wire.Hello)
+	}
+	if err == nil {
+		err = c.c.SetReadDeadline(time.Time{})
+	}
+	named := ""
+	if err == nil {
+		named = m.Name
+	}
+	for ; err == nil; m, err = r.Read() {
+		if m.Name == "" {
+			m.Name = named // the subject of the whole connection
+		}
+		switch {
+		case c.listener != nil:
+			return fmt.Errorf("unexpected %.40q from a listener", m.Type)
+		case c.view != nil:
+			err = c.watched.handleInput(c, m)
+		case m.Type == wire.Hello && m.V != wire.Version:
+			err = fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
+		case m.Name == "":
+			c.shim.handle(c, m)
+		default:
+			err = c.handle(m, files)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// handle handles a request about a slot. Only what takes no time is answered before it returns.
+func (c *conn) handle(m *wire.Message, files *fileReader) error {
+	if m.Type == wire.Serve {
+		lock, err := files.take()
+		if err == nil {
+			err = c.shim.take(m.Name, m.Most, lock)
+		}
+		if err != nil {
+			c.answer(m, nil, err)
+			return nil
+		}
+	}
+	s := c.shim.slot(m.Name)
+	if s == nil {
+		c.answer(m, nil, wire.ErrNotServed)
+		return nil
+	}
+	if c.slots[s] == nil {
+		c.slots[s] = &requests{handle: func(m *wire.Message) {
+			st, err := s.handle(c, m)
+			c.answer(m, st, err)
+		}}
+	}
+	switch m.Type {
+	case wire.Hello, wire.Serve:
+		s.greet(c, m)
+	case wire.Attach, wire.Follow, wire.Unfinished, wire.Listen:
+		_, err := s.handle(c, m)
+		c.answer(m, nil, err)
+		if c.view != nil {
+			s.output.open(c.view)
+		}
+		if c.listener != nil {
+			c.listener.begin()
+		}
+	default:
+		return c.slots[s].add(m)
+	}
+	return nil
+}
+
+// requests are what a client asks of a slot, one after the other. Those for another slot do not
+// wait: a start, and a write to an agent that does not read, take some time.
+type requests struct {
+	handle func(*wire.Message)
+
+	done sync.WaitGroup // with run
+
+	mu      sync.Mutex
+	waiting []*wire.Message
+	running bool
+}
+
+// maxRequests bounds the requests of a client for a slot that are not answered.
+const maxRequests = 256
+
+func (r *requests) add(m *wire.Message) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) >= maxRequests {
+		return fmt.Errorf("more than %d requests without an answer", maxRequests)
+	}
+	r.waiting = append(r.waiting, m)
+	if !r.running {
+		r.running = true
+		r.done.Go(r.run)
+	}
+	return nil
+}
+
+func (r *requests) run() {
+	for {
+		r.mu.Lock()
+		if len(r.waiting) == 0 {
+			r.waiting, r.running = nil, false
+			r.mu.Unlock()
+			return
+		}
+		m := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.mu.Unlock()
+		r.handle(m)
+	}
+}
+
+// greet makes a client one of the slot, and answers with its state.
+func (s *slot) greet(c *conn, m *wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		c.answer(m, nil, wire.ErrNotServed)
+		return
+	}
+	s.conns[c] = struct{}{}
+	c.answer(m, s.snapshot(), nil)
+}
+
+// leftBy is called when a client has hung up.
+func (s *slot) leftBy(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
@@ -227,63 +385,9 @@ func (s *slot) serve(uc *net.UnixConn) {
 		c.listener.leave()
 	}
 	s.closeIfAbandoned()
-	s.restoreFiles()
-	s.shim.releaseMemory()
 }
 
-// readHello reads the first message of a client.
-func (c *conn) readHello(r *wire.Reader) (*wire.Message, error) {
-	c.c.SetReadDeadline(time.Now().Add(helloTimeout))
-	m, err := r.Read()
-	switch {
-	case err != nil:
-		return nil, err
-	case m.Type != wire.Hello:
-		return nil, fmt.Errorf("the first message is %.40q instead of %s", m.Type, wire.Hello)
-	case m.V != wire.Version:
-		return nil, fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
-	}
-	return m, c.c.SetReadDeadline(time.Time{})
-}
-
-// handleRequests answers the requests of a client until the connection ends. The error is never
-// nil.
-func (s *slot) handleRequests(c *conn) error {
-	r := wire.NewReader(c.c)
-	m, err := c.readHello(r)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	st := s.snapshot()
-	s.mu.Unlock()
-	c.answer(m, st, nil)
-	for {
-		m, err := r.Read()
-		if err != nil {
-			return err
-		}
-		if c.listener != nil {
-			return fmt.Errorf("unexpected %.40q from a listener", m.Type)
-		}
-		if c.view != nil {
-			if err := s.handleInput(c, m); err != nil {
-				return err
-			}
-			continue
-		}
-		st, err := s.handle(c, m)
-		c.answer(m, st, err)
-		if c.view != nil {
-			s.output.open(c.view)
-		}
-		if c.listener != nil {
-			c.listener.begin()
-		}
-	}
-}
-
-// handle answers one request.
+// handle handles one request.
 func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	switch m.Type {
 	case wire.Look:
@@ -295,6 +399,7 @@ func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	case wire.Quit:
 		return nil, s.quit()
 	case wire.Listen:
+		c.watched = s
 		s.listenTo(c, m.Partial)
 		return nil, nil
 	}
@@ -310,7 +415,7 @@ func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		run.kill()
 		return nil, nil
 	case wire.Attach, wire.Follow, wire.Unfinished:
-		c.incarnation = m.Incarnation
+		c.watched, c.incarnation = s, m.Incarnation
 		c.mu.Lock()
 		c.shared = true
 		c.mu.Unlock()

@@ -36,6 +36,9 @@ func (s *slot) listenTo(c *conn, partial bool) {
 	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
 	c.listener = l
+	c.mu.Lock()
+	c.shared = true
+	c.mu.Unlock()
 	s.mu.Lock()
 	delete(s.conns, c) // it gets no more messages
 	s.mu.Unlock()

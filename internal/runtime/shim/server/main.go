@@ -9,6 +9,7 @@ package server
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -75,11 +76,17 @@ func run(key string) error {
 	}
 	defer p.socket.close()
 	syscall.CloseOnExec(ConnFD)
-	first, err := toConn(os.NewFile(ConnFD, "connection"))
+	f := os.NewFile(ConnFD, "connection")
+	c, err := net.FileConn(f)
+	f.Close()
 	if err != nil {
 		return fmt.Errorf("descriptor %d: %w", ConnFD, err)
 	}
-	go p.serveTrunk(first)
+	first, ok := c.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("descriptor %d is not a unix socket", ConnFD)
+	}
+	go p.serve(first)
 	for {
 		select {
 		case sig := <-signals:

@@ -28,7 +28,7 @@ type shim struct {
 
 	mu           sync.Mutex
 	slots        map[string]*slot // by the name of the directory
-	trunks       map[*conn]struct{}
+	conns        map[*conn]struct{}
 	used         bool // it has served a slot
 	closing      bool
 	socket       socket
@@ -42,35 +42,88 @@ func newShim(dir, key string) (*shim, error) {
 	}
 	p := &shim{
 		dir: dir, key: key, self: self, done: make(chan struct{}),
-		slots: make(map[string]*slot), trunks: make(map[*conn]struct{}),
+		slots: make(map[string]*slot), conns: make(map[*conn]struct{}),
 	}
 	p.socket.name = wire.TrunkName(self.PID)
-	p.socket.accept = p.serveTrunk
+	p.socket.accept = p.serve
 	return p, nil
 }
 
-// serve serves a slot, whose lock the client has passed on with a connection.
-func (p *shim) serve(name string, most int, lock *os.File, first *net.UnixConn) error {
-	if name == "" || strings.HasPrefix(name, ".") || filepath.Base(name) != name {
+// take takes over a slot, whose lock a client has passed on.
+func (p *shim) take(name string, most int, lock *os.File) error {
+	err := p.check(name, lock)
+	if err == nil {
+		s := newSlot(p, name, lock)
+		if err = p.add(s, most); err == nil {
+			if err = s.link(); err != nil {
+				p.left(s)
+				return fmt.Errorf("socket in %s: %w", s.dir, err)
+			}
+			s.mu.Lock()
+			s.startLinger()
+			s.mu.Unlock()
+		}
+	}
+	if err != nil {
+		lock.Close()
+	}
+	return err
+}
+
+func (p *shim) check(name string, lock *os.File) error {
+	if strings.HasPrefix(name, ".") || filepath.Base(name) != name {
 		return fmt.Errorf("%.80q is not the name of a slot", name)
 	}
-	dir := filepath.Join(p.dir, name)
-	if !wire.SameFile(lock, filepath.Join(dir, wire.LockFile)) {
+	if dir := filepath.Join(p.dir, name); !wire.SameFile(lock, filepath.Join(dir, wire.LockFile)) {
 		return fmt.Errorf("a file that is not the lock of slot %s", dir)
 	}
-	s := newSlot(p, name, lock)
-	if err := p.add(s, most); err != nil {
-		return err
-	}
-	if err := s.socket.listen(); err != nil {
-		p.left(s)
-		return fmt.Errorf("socket in %s: %w", dir, err)
-	}
-	s.mu.Lock()
-	s.startLinger()
-	s.mu.Unlock()
-	go s.hold(first)
 	return nil
+}
+
+// handle answers a request about the shim itself.
+func (p *shim) handle(c *conn, m *wire.Message) {
+	switch m.Type {
+	case wire.Hello:
+		p.mu.Lock()
+		defer p.mu.Unlock() // a slot that is left after this is told after it
+		st := wire.State{Version: wire.Version, Shim: p.self, Restricts: true, Confines: true}
+		hello := &wire.Message{Type: wire.Status, ID: m.ID, State: &st, Key: p.key, Slots: len(p.slots)}
+		if b, err := wire.Encode(hello); err == nil {
+			c.send(b)
+		}
+	case wire.Look:
+		c.answer(m, nil, nil)
+	case wire.Wake:
+		p.restoreFiles()
+		c.answer(m, nil, nil)
+	default:
+		c.answer(m, nil, fmt.Errorf("unknown request %.40q", m.Type))
+	}
+}
+
+// slot returns a slot by its name; nil if it is not served.
+func (p *shim) slot(name string) *slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.slots[name]
+}
+
+// addConn adds a client, unless there are too many.
+func (p *shim) addConn(c *conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing || len(p.conns) >= maxConns {
+		return false
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+func (p *shim) removeConn(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+	p.closeIfUnused()
 }
 
 // add adds a slot, unless the shim has as many already.
@@ -95,8 +148,10 @@ func (p *shim) left(s *slot) {
 	defer p.mu.Unlock()
 	delete(p.slots, s.name)
 	if b, err := wire.Encode(&wire.Message{Type: wire.Left, Name: s.name, Slots: len(p.slots)}); err == nil {
-		for c := range p.trunks {
-			c.send(b)
+		for c := range p.conns {
+			if !c.isShared() {
+				c.send(b)
+			}
 		}
 	}
 	p.closeIfUnused()
@@ -105,7 +160,7 @@ func (p *shim) left(s *slot) {
 // closeIfUnused ends the process after its last slot. It does not wait for the first one without a
 // client that could bring it. Needs mu.
 func (p *shim) closeIfUnused() {
-	if !p.closing && len(p.slots) == 0 && (p.used || len(p.trunks) == 0) {
+	if !p.closing && len(p.slots) == 0 && (p.used || len(p.conns) == 0) {
 		p.closing = true
 		close(p.done)
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,15 +18,13 @@ type slot struct {
 	shim *shim
 	name string // of its directory
 	dir  string
-	mark proc.Mark     // of all that runs in it
-	done chan struct{} // closed when the shim has to leave it
+	mark proc.Mark // of all that runs in it
 
 	output  output
 	drained <-chan struct{} // of the last process; used by the next start
 	records records
 	unused  unused
 	saving  sync.Mutex // serializes writes of files
-	socket  socket
 
 	restoring sync.Mutex // while files are created again
 	left      bool       // guarded by restoring
@@ -50,9 +47,8 @@ func newSlot(p *shim, name string, lock *os.File) *slot {
 	dir := filepath.Join(p.dir, name)
 	s := &slot{
 		shim: p, name: name, dir: dir, mark: wire.Mark(name), lock: lock,
-		conns: make(map[*conn]struct{}), done: make(chan struct{}),
+		conns: make(map[*conn]struct{}),
 	}
-	s.socket.name, s.socket.accept = filepath.Join(name, wire.SocketFile), s.serve
 	s.output.log = logfile.NewWriter(filepath.Join(dir, logfile.Name))
 	var err error
 	s.state, err = lastState(dir)
@@ -95,7 +91,7 @@ func (s *slot) close() {
 func (s *slot) pumped(n int) {
 	s.pumping -= n
 	if s.closing && s.pumping == 0 {
-		close(s.done)
+		go s.leave()
 	}
 }
 
@@ -146,6 +142,7 @@ func (s *slot) broadcast(m *wire.Message) { s.broadcastExcept(nil, m) }
 
 // broadcastExcept sends a message to all clients except c. Needs mu.
 func (s *slot) broadcastExcept(c *conn, m *wire.Message) {
+	m.Name = s.name
 	b, err := wire.Encode(m)
 	if err != nil {
 		return
@@ -241,23 +238,33 @@ func (s *slot) restoreFiles() {
 		lock.Close()
 		fresh = true
 	}
-	s.socket.restore()
+	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {
+		s.link()
+	}
 	if fresh {
 		s.saveState()
 	}
 }
 
-// hold serves the slot until it is to be left, and leaves it.
-func (s *slot) hold(first *net.UnixConn) {
-	go s.serve(first)
-	<-s.done
+// link makes the socket of the shim that of the slot.
+func (s *slot) link() error {
+	name := filepath.Join(s.dir, wire.SocketFile)
+	os.Remove(name)
+	return os.Symlink(filepath.Join("..", s.shim.socket.name), name)
+}
+
+// leave ends the service of the slot.
+func (s *slot) leave() {
 	s.setDetail(s.records.sync(s.dir))
 	s.unused.close()
-	s.output.listener.Load().flush()
-	s.socket.close()
+	if l := s.output.listener.Load(); l != nil {
+		l.flush()
+		l.c.end()
+	}
 	s.leaveGroup()
 	s.restoring.Lock()
 	s.left = true
+	os.Remove(filepath.Join(s.dir, wire.SocketFile))
 	s.mu.Lock()
 	if s.state.Shim == s.shim.self {
 		s.state.Shim = proc.Identity{}
@@ -266,7 +273,9 @@ func (s *slot) hold(first *net.UnixConn) {
 		}
 	}
 	for c := range s.conns {
-		c.send(nil)
+		if c.isShared() {
+			c.end()
+		}
 	}
 	s.lock.Close()
 	s.mu.Unlock()

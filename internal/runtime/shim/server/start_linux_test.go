@@ -81,7 +81,7 @@ func slotFor(t *testing.T, path string) *slot {
 	}
 	s := newSlot(p, name, lock)
 	s.records.timer = time.NewTimer(time.Hour) // no sync is written after the test
-	if err := s.socket.listen(); err != nil {
+	if err := p.add(s, 1); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -92,6 +92,8 @@ type testClient struct {
 	t *testing.T
 	c net.Conn
 	r *wire.Reader
+
+	slot string
 }
 
 // client returns a client that s serves until the test ends.
@@ -112,18 +114,19 @@ func client(t *testing.T, s *slot) *testClient {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		s.serve(ends[1].(*net.UnixConn))
+		s.shim.serve(ends[1].(*net.UnixConn))
 	}()
 	t.Cleanup(func() {
 		ends[0].Close()
 		<-served
 	})
 	ends[0].SetDeadline(time.Now().Add(20 * time.Second)) // only a failure takes that long
-	return &testClient{t, ends[0], wire.NewReader(ends[0])}
+	return &testClient{t, ends[0], wire.NewReader(ends[0]), s.name}
 }
 
 func (c *testClient) send(m *wire.Message) {
 	c.t.Helper()
+	m.Name = c.slot
 	b, err := wire.Encode(m)
 	if err == nil {
 		_, err = c.c.Write(b)
