@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cost"
@@ -175,6 +176,9 @@ func (s *state) covered(b *spec.Budget) (all []*run) {
 
 // days returns what everything that each budget covers has used today.
 func (s *state) days(now time.Time) []cost.Sum {
+	if len(s.budgets) == 0 {
+		return nil
+	}
 	if s.totals == nil {
 		s.totals = make([]cost.Sum, len(s.budgets))
 		for path, accounts := range s.counted {
@@ -227,7 +231,7 @@ type refusal struct {
 func (s *state) refuses(path, account string, now time.Time) *refusal {
 	s.begin(now)
 	var no refusal
-	days := s.days(now)
+	days := sync.OnceValue(func() []cost.Sum { return s.days(now) }) // it looks at all runs
 	s.covering(path, account, func(i int) {
 		b := &s.budgets[i]
 		rec := s.records[b.Name]
@@ -236,7 +240,7 @@ func (s *state) refuses(path, account string, now time.Time) *refusal {
 		}
 		why, until := rec.Agents[path], time.Time{}
 		if b.Per == spec.PerDay {
-			if m, ok := reached(measures(b, days[i], rec.raised(s.date))); ok {
+			if m, ok := reached(measures(b, days()[i], rec.raised(s.date))); ok {
 				why, until = text(b, m, ""), midnight(now)
 			}
 		}

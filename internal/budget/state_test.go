@@ -311,3 +311,18 @@ func TestStateModel(t *testing.T) {
 		})
 	})
 }
+
+// Whether an agent may start is decided without a look at the others, unless a budget per day covers it.
+func TestStartLooksAtNoOthers(t *testing.T) {
+	t.Parallel()
+	for name, budgets := range map[string][]spec.Budget{
+		"no budget":         nil,
+		"budget of another": {{Name: "other", Of: []string{"t/other"}, Per: spec.PerDay, Tokens: 1}},
+		"budget per run":    {{Name: "run", Per: spec.PerRun, Tokens: 1}},
+	} {
+		s := runs(budgets, run{path: "t/b", began: noon}, run{path: "t/c", began: noon})
+		if no := s.refuses("t/a", "", noon); no != nil || len(s.matches) != 1 {
+			t.Errorf("%s: refused: %v; looked at %d agents, expected 1", name, no, len(s.matches))
+		}
+	}
+}
