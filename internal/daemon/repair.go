@@ -11,8 +11,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// repairInterval is the time between two checks of the daemon's files.
-const repairInterval = 2 * time.Second
+const (
+	// repairInterval is the time between two checks of the daemon's files.
+	repairInterval = 2 * time.Second
+	// slotPauseFactor is how many times as long as a check of all slots the pause after it is, if that is
+	// more than repairInterval: a large fleet at rest costs at most 1 % of a core.
+	slotPauseFactor  = 100
+	longestSlotPause = 30 * time.Second
+)
 
 // repairs restores the files of a running daemon that somebody removes.
 type repairs struct {
@@ -21,6 +27,7 @@ type repairs struct {
 	listener *endpoint.Listener
 	failed   map[event.Type]string // the last error of each repair, which is logged once
 	damaged  map[string]bool       // records of the store that were reported
+	slotsDue time.Time             // of the next check of the slots
 }
 
 // run repairs until ctx ends.
@@ -56,6 +63,15 @@ func (r *repairs) all(ctx context.Context) {
 			r.report(event.StoreDamaged, "", damagedMessage(key))
 		}
 	}
+	r.slots()
+}
+
+// slots repairs the slots of agents and jobs, unless that is not due yet.
+func (r *repairs) slots() {
+	begun := time.Now()
+	if begun.Before(r.slotsDue) {
+		return
+	}
 	if r.opts.Jobs != nil {
 		r.opts.Jobs.Repair() // without events: its slots are not those of agents
 	}
@@ -67,6 +83,8 @@ func (r *repairs) all(ctx context.Context) {
 			}
 		}
 	}
+	now := time.Now()
+	r.slotsDue = now.Add(min(slotPauseFactor*now.Sub(begun), longestSlotPause))
 }
 
 // one carries out a repair and reports what it has restored.
