@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // Hash covers everything that cannot change without a restart of the agent. Each field has
@@ -38,9 +39,11 @@ func (a *Agent) DeclaredHash() Hash {
 // Hash returns the hash of the declaration of the agent. content returns the hash of the
 // content of a Watched file, or Unread.
 func (a *Agent) Hash(content func(path string) string) Hash {
-	var h Hash
+	h := Hash{Fields: make([]FieldHash, 0, declaredFields+len(a.Env))}
 	add := func(field string, values ...string) {
-		h.Fields = append(h.Fields, FieldHash{field, digest(values)[:16]})
+		sum := digest(values)
+		// Most agents have the same values in most fields, and then share one string.
+		h.Fields = append(h.Fields, FieldHash{field, unique.Make(hex.EncodeToString(sum[:8])).Value()})
 	}
 	if a.Pipeline == nil { // whose workers ask for their settings before each attempt
 		add("command", a.Command...)
@@ -83,6 +86,9 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	return h
 }
 
+// declaredFields is the number of fields that every agent has.
+const declaredFields = 10
+
 const filesField = "files."
 
 func (h *Hash) sum() {
@@ -90,7 +96,8 @@ func (h *Hash) sum() {
 	for _, f := range h.Fields {
 		all = append(all, f.Field, f.Hash)
 	}
-	h.Sum = digest(all)
+	sum := digest(all)
+	h.Sum = hex.EncodeToString(sum[:])
 }
 
 // Incomplete reports whether the hash of a file is missing.
@@ -117,16 +124,15 @@ func OnlyFiles(fields []string) bool {
 	return !slices.ContainsFunc(fields, func(field string) bool { return !strings.HasPrefix(field, filesField) })
 }
 
-// digest returns the SHA-256 of a list, in hex. Each string is preceded by its length, so
-// different lists never produce the same bytes.
-func digest(list []string) string {
-	var b []byte
+// digest returns the SHA-256 of a list. Each string is preceded by its length, so different
+// lists never produce the same bytes.
+func digest(list []string) [sha256.Size]byte {
+	b := make([]byte, 0, 512)
 	for _, s := range list {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return sha256.Sum256(b)
 }
 
 // Known reports whether there is a hash. An unknown hash equals any other.

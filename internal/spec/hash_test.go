@@ -3,6 +3,7 @@ package spec
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/pipeline"
@@ -57,5 +58,21 @@ func TestHash(t *testing.T) {
 	a.Logs, a.CLI = Logs{MaxSize: 1 << 20, Keep: 1}, agentcli.Codex
 	if a.DeclaredHash().Sum != base().DeclaredHash().Sum {
 		t.Error("what is changed in place has changed the hash")
+	}
+}
+
+// A fleet has many hashes, and most fields are the same in most of them.
+func TestHashesShareMemory(t *testing.T) {
+	t.Parallel()
+	a := Agent{Name: "a", Command: []string{"sleep", "1"}, Dir: "/"}
+	b := Agent{Name: "b", Command: []string{"sleep", "1"}, Dir: "/"}
+	first, second := a.DeclaredHash(), b.DeclaredHash()
+	if len(first.Fields) != len(second.Fields) || cap(first.Fields) != len(first.Fields) {
+		t.Fatalf("%d fields in %d, %d", len(first.Fields), cap(first.Fields), len(second.Fields))
+	}
+	for i, f := range first.Fields {
+		if g := second.Fields[i]; f != g || unsafe.StringData(f.Hash) != unsafe.StringData(g.Hash) {
+			t.Errorf("%+v and %+v share no memory", f, g)
+		}
 	}
 }
