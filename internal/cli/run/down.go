@@ -159,7 +159,7 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 }
 
 // untilDown waits until the daemon with a pid has ended: it no longer answers, and its process is
-// gone.
+// gone. While the daemon stops its agents, it is not asked for its status, which has all of them.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	gone := exitCheck(pid)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -168,8 +168,12 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 	var deadline time.Time
 	for {
 		if !silent {
-			st, err := status.Get.Call(ctx, c, api.None{})
-			silent = errors.Is(err, api.ErrDown) || err == nil && st.Controller.PID != pid
+			err := c.Reach(ctx)
+			if err == nil && gone() { // another daemon may have been started
+				st, e := status.Get.Call(ctx, c, api.None{})
+				silent, err = e == nil && st.Controller.PID != pid, e
+			}
+			silent = silent || errors.Is(err, api.ErrDown)
 			deadline = time.Now().Add(10 * time.Second)
 		}
 		// The daemon closes its socket before it ends, and releases its lock when it ends.

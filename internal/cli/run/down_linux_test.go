@@ -1,8 +1,11 @@
 package run
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -45,6 +48,42 @@ func TestReportOfAnotherDaemon(t *testing.T) {
 	}
 	cancel()
 	<-report
+}
+
+// A daemon that stops its agents is not asked for its status, which would cost more than the stop.
+func TestStoppingDaemonIsNotAsked(t *testing.T) {
+	t.Parallel()
+	daemon := exec.Command("cat")
+	in, err := daemon.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := make(chan error)
+	go func() { down <- untilDown(t.Context(), api.Dial(socket), daemon.Process.Pid) }()
+	for range 3 {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if request, _ := bufio.NewReader(conn).ReadString('\n'); request != "" {
+			t.Errorf("it is asked: %s", request)
+		}
+		conn.Close()
+	}
+	l.Close()
+	in.Close()
+	daemon.Wait()
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
 }
 
 // A zombie counts as ended.
