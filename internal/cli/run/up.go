@@ -33,6 +33,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 func NewUp(s *command.Streams) *cobra.Command {
@@ -130,8 +131,23 @@ type readyReport struct {
 	Holder  int                `json:"holder,omitempty"` // pid of another daemon that holds the project
 }
 
-// readyDelay is how long a daemon waits before its report, to notice agents that exit at once.
+// readyDelay is how long agents have run when their daemon reports, so that it notices those that exit at once.
 const readyDelay = 500 * time.Millisecond
+
+// delayOf returns how long a daemon waits before its report. It does not wait for agents that it has adopted, which
+// have run long enough.
+func delayOf(nodes []status.Node, now time.Time) (delay time.Duration) {
+	for i := range nodes {
+		switch n := &nodes[i]; {
+		case n.Kind != "agent":
+		case n.StartedAt != nil:
+			delay = max(delay, readyDelay-now.Sub(*n.StartedAt))
+		case n.State != supervisor.Stopped.String() && n.State != supervisor.Suspended.String():
+			return readyDelay
+		}
+	}
+	return min(delay, readyDelay)
+}
 
 // up runs the daemon.
 func up(s *command.Streams, path string) error {
@@ -162,8 +178,12 @@ func up(s *command.Streams, path string) error {
 			go printEvents(printing, s.Out, c)
 		},
 		Ready: func(c *daemon.Controller) {
+			delay := readyDelay
+			if nodes, err := c.Model().Nodes(context.Background(), ""); err == nil {
+				delay = delayOf(nodes, time.Now())
+			}
 			select {
-			case <-time.After(readyDelay):
+			case <-time.After(delay):
 			case <-c.Ended(): // reported as an error below
 				return
 			}
