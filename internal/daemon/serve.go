@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -164,6 +165,7 @@ func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
 	if ready != nil {
 		ready(c)
 	}
+	debug.FreeOSMemory() // a daemon at rest makes too little garbage to return soon what the starts have used
 }
 
 // watchdog notifies systemd's watchdog while the root of the tree answers. systemd replaces a
