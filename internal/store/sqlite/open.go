@@ -209,7 +209,7 @@ func dsn(path string, pragmas ...string) string {
 		"cell_size_check(1)",
 		"wal_autocheckpoint(4000)", // pages; rarer than the default of 1000, since each checkpoint syncs twice
 		"journal_size_limit(67108864)",
-		"cache_size(-16384)", // KiB
+		"cache_size(-1536)", // KiB of each connection; the system caches the file, too
 	}, pragmas...)
 	return (&url.URL{Scheme: "file", Path: path}).String() + "?" + url.Values{"_pragma": pragmas}.Encode()
 }
