@@ -23,7 +23,7 @@ func BenchmarkAgents(b *testing.B) {
 	for i := range agents {
 		path := fmt.Sprintf("t/group-%d/agent-%d", i%10, i)
 		s.count(path, map[string]cost.Sum{"main": used(10)})
-		s.runs[path] = &run{path: path, began: noon, used: used(5), stop: func(error) bool { return true }}
+		s.put(&run{path: path, began: noon, used: used(5), stop: func(error) bool { return true }})
 	}
 	b.Run("start", func(b *testing.B) {
 		for b.Loop() {

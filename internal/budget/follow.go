@@ -32,7 +32,7 @@ func (m *Manager) Admit(path string, incarnation uint64) error {
 	}
 	m.waiting.Remove(path)
 	delete(m.stops, path)
-	m.runs[path] = &run{path: path, incarnation: incarnation, account: account, began: now}
+	m.put(&run{path: path, incarnation: incarnation, account: account, began: now})
 	return nil
 }
 
@@ -71,13 +71,13 @@ func (m *Manager) Begin(path string, incarnation uint64, began time.Time, stop f
 	m.mu.Lock()
 	r := m.runs[path]
 	if r == nil || r.incarnation != incarnation {
-		r = &run{path: path, incarnation: incarnation, began: time.Now()}
-		m.runs[path] = r
+		r = &run{path: path, incarnation: incarnation, account: account, began: time.Now()}
+		m.put(r)
 	}
-	if r.account, r.stop = account, stop; !began.IsZero() {
+	if r.stop = stop; !began.IsZero() {
 		r.began = began
 	}
-	r.used = cost.Sum{}
+	m.use(r, account, cost.Sum{})
 	m.mu.Unlock()
 	m.Look()
 }
@@ -93,7 +93,7 @@ func (m *Manager) Progress(path string, incarnation uint64, r agentcli.Record) {
 	}
 	m.mu.Lock()
 	if now := m.runs[path]; now != nil && now.incarnation == incarnation && now.ended.IsZero() {
-		now.used = used
+		m.use(now, now.account, used)
 	}
 	m.mu.Unlock()
 	m.check()
@@ -120,7 +120,7 @@ func (m *Manager) Counted(ctx context.Context, path string, incarnation uint64) 
 		m.count(path, day)
 	}
 	if r := m.runs[path]; r != nil && r.incarnation == incarnation {
-		delete(m.runs, path)
+		m.drop(path)
 	}
 	m.mu.Unlock()
 	m.check()
@@ -131,7 +131,7 @@ func (m *Manager) Ended(path string, incarnation uint64) {
 	m.mu.Lock()
 	if r := m.runs[path]; r != nil && r.incarnation == incarnation {
 		if r.stop == nil { // it has not begun
-			delete(m.runs, path)
+			m.drop(path)
 		} else if r.ended.IsZero() {
 			r.ended = time.Now()
 		}

@@ -26,7 +26,8 @@ type state struct {
 	date    string                         // the local date that is summed up
 	counted map[string]map[string]cost.Sum // on that date, by path and account
 	tasks   map[string]cost.Sum            // what is counted, by the ID of tasks of runs in progress
-	runs    map[string]*run                // the last run of each agent that a budget covers, by path
+	runs    map[string]*run                // the last run of each agent, by path; see put, drop and use
+	using   []cost.Sum                     // what runs have used of each budget, without time; nil if it is not known
 	records map[string]*record             // by the name of a budget
 }
 
@@ -110,6 +111,7 @@ func (s *state) begin(now time.Time) {
 	if date := dateOf(now); s.date != date {
 		s.date, s.counted, s.totals = date, map[string]map[string]cost.Sum{}, nil
 		maps.DeleteFunc(s.runs, func(_ string, r *run) bool { return !r.ended.IsZero() })
+		s.using = nil
 	}
 }
 
@@ -131,7 +133,7 @@ func (r *record) raised(date string) int {
 
 // declare replaces the budgets.
 func (s *state) declare(budgets []spec.Budget) {
-	s.budgets, s.totals = budgets, nil
+	s.budgets, s.totals, s.using = budgets, nil, nil
 	clear(s.matches)
 }
 
@@ -174,27 +176,6 @@ func (s *state) covered(b *spec.Budget) (all []*run) {
 	return all
 }
 
-// days returns what everything that each budget covers has used today.
-func (s *state) days(now time.Time) []cost.Sum {
-	if len(s.budgets) == 0 {
-		return nil
-	}
-	if s.totals == nil {
-		s.totals = make([]cost.Sum, len(s.budgets))
-		for path, accounts := range s.counted {
-			for account, sum := range accounts {
-				s.covering(path, account, func(i int) { s.totals[i] = s.totals[i].Plus(sum) })
-			}
-		}
-	}
-	used := slices.Clone(s.totals)
-	for path, r := range s.runs {
-		sum := r.sum(now)
-		s.covering(path, r.account, func(i int) { used[i] = used[i].Plus(sum) })
-	}
-	return used
-}
-
 // today returns what everything that a budget covers has used today.
 func (s *state) today(b *spec.Budget, now time.Time) cost.Sum {
 	i := slices.IndexFunc(s.budgets, func(other spec.Budget) bool { return other.Name == b.Name })
@@ -231,7 +212,7 @@ type refusal struct {
 func (s *state) refuses(path, account string, now time.Time) *refusal {
 	s.begin(now)
 	var no refusal
-	days := sync.OnceValue(func() []cost.Sum { return s.days(now) }) // it looks at all runs
+	days := sync.OnceValue(func() []cost.Sum { return s.days(now) })
 	s.covering(path, account, func(i int) {
 		b := &s.budgets[i]
 		rec := s.records[b.Name]

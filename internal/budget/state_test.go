@@ -62,7 +62,7 @@ func runs(budgets []spec.Budget, all ...run) *state {
 		if r.began.IsZero() {
 			r.began = noon
 		}
-		s.runs[r.path] = &r
+		s.put(&r)
 	}
 	return &s
 }
@@ -219,7 +219,7 @@ func TestStateModel(t *testing.T) {
 		ended := func(r *run) { // and counted
 			sum := s.counted[r.path][""].Plus(r.sum(now))
 			s.count(r.path, map[string]cost.Sum{"": sum})
-			delete(s.runs, r.path)
+			s.drop(r.path)
 			delete(progress, r.path)
 		}
 		running := func(path string) *run {
@@ -235,13 +235,13 @@ func TestStateModel(t *testing.T) {
 				if s.runs[p] != nil || s.refuses(p, "", now) != nil {
 					t.Skip("it may not start")
 				}
-				s.runs[p] = &run{path: p, began: now, stop: func(error) bool { return true }}
+				s.put(&run{path: p, began: now, stop: func(error) bool { return true }})
 				model[p].runs++
 			},
 			"use": func(t *rapid.T) {
 				r := running(path())
 				n := rapid.Int64Range(0, 30).Draw(t, "tokens")
-				r.used.Tokens += n
+				s.use(r, r.account, used(r.used.Tokens+n))
 				progress[r.path] += n
 				model[r.path].tokens += n
 			},
@@ -264,6 +264,10 @@ func TestStateModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
+				days := s.days(now)
+				if s.using = nil; !slices.Equal(days, s.days(now)) {
+					t.Fatalf("%+v is used, and not %+v", s.days(now), days)
+				}
 				d := s.decide(now)
 				for name := range d.reached {
 					if told[name] {
@@ -312,7 +316,7 @@ func TestStateModel(t *testing.T) {
 	})
 }
 
-// Whether an agent may start is decided without a look at the others, unless a budget per day covers it.
+// Whether an agent may start is decided without a look at the others.
 func TestStartLooksAtNoOthers(t *testing.T) {
 	t.Parallel()
 	for name, budgets := range map[string][]spec.Budget{
@@ -321,8 +325,20 @@ func TestStartLooksAtNoOthers(t *testing.T) {
 		"budget per run":    {{Name: "run", Per: spec.PerRun, Tokens: 1}},
 	} {
 		s := runs(budgets, run{path: "t/b", began: noon}, run{path: "t/c", began: noon})
+		clear(s.matches)
 		if no := s.refuses("t/a", "", noon); no != nil || len(s.matches) != 1 {
 			t.Errorf("%s: refused: %v; looked at %d agents, expected 1", name, no, len(s.matches))
 		}
+	}
+	s := runs([]spec.Budget{{Name: "day", Per: spec.PerDay, Runs: 5}}, run{path: "t/b", began: noon, used: used(7)})
+	for i, path := range []string{"t/a", "t/c", "t/d", "t/a", "t/e"} { // t/a twice
+		clear(s.matches)
+		if no := s.refuses(path, "", noon); no != nil || i > 0 && len(s.matches) != 1 {
+			t.Errorf("%s: refused: %v; looked at %d agents, expected 1", path, no, len(s.matches))
+		}
+		s.put(&run{path: path, began: noon})
+	}
+	if no := s.refuses("t/f", "", noon); no == nil {
+		t.Error("more runs begin than are allowed")
 	}
 }
