@@ -27,6 +27,7 @@ type Plan struct {
 	longest time.Duration // the longest grace period
 	agents  map[string]*agent
 	paths   []string // in the order of Step
+	left    int      // number of agents that are not over
 }
 
 // agent is an agent that is being stopped.
@@ -63,6 +64,7 @@ func (p *Plan) add(path string, allowed time.Duration, known bool) {
 	p.agents[path] = &agent{allowed: allowed, known: known, free: !known}
 	p.paths = append(p.paths, path)
 	p.longest = max(p.longest, allowed)
+	p.left++
 }
 
 // Join adds an agent that was started during the shutdown. It has no place in the order and is stopped
@@ -85,9 +87,14 @@ func (p *Plan) Ended(path string) (forced bool) {
 	}
 	forced = a.state == killed && a.allowed > 0
 	a.state = over
+	p.left--
 	p.order.Ended(path)
 	return forced
 }
+
+// HasNews reports whether what has ended since the last Step lets others be asked, or ends the plan.
+// Otherwise there is nothing to do before Step.Next.
+func (p *Plan) HasNews() bool { return p.order.HasFree() || p.Over() }
 
 // Left reports whether an agent has ended, was abandoned, or is unknown.
 func (p *Plan) Left(path string) bool { return p.agents[path] == nil || p.agents[path].state == over }
@@ -137,6 +144,7 @@ func (p *Plan) Step(now time.Time) (s Step) {
 				s.Kill = append(s.Kill, path)
 			case over:
 				s.Left = append(s.Left, path)
+				p.left--
 				p.order.Ended(path)
 			}
 		}
@@ -165,14 +173,7 @@ func (p *Plan) due(a *agent) (at time.Time, next state) {
 }
 
 // Over reports whether all agents have ended or are abandoned.
-func (p *Plan) Over() bool {
-	for _, a := range p.agents {
-		if a.state != over {
-			return false
-		}
-	}
-	return true
-}
+func (p *Plan) Over() bool { return p.left == 0 }
 
 // Bound returns the longest duration of the whole plan.
 func (p *Plan) Bound() time.Duration { return 2*p.longest + 2*KillTime }

@@ -34,6 +34,7 @@ func simulate(p *Plan, afterAsk, afterKill map[string]time.Duration) (log []stri
 	start := p.begun
 	now := start
 	ends := map[string]time.Time{}
+	stepped, due := false, time.Time{}
 	plan := func(path string, d time.Duration) {
 		if at := now.Add(d); d >= 0 && (ends[path].IsZero() || at.Before(ends[path])) {
 			ends[path] = at
@@ -50,7 +51,12 @@ func simulate(p *Plan, afterAsk, afterKill map[string]time.Duration) (log []stri
 		log = append(log, line)
 	}
 	for !p.Over() {
+		quiet := stepped && !p.HasNews() && (due.IsZero() || now.Before(due))
 		s := p.Step(now)
+		if quiet && len(s.Ask)+len(s.Kill)+len(s.Left) > 0 {
+			log = append(log, "acts without news")
+		}
+		stepped, due = true, s.Next
 		say("ask", s.Ask)
 		say("kill", s.Kill)
 		say("leave", s.Left)
@@ -150,6 +156,36 @@ func TestJoin(t *testing.T) {
 	}
 	if p.Ended("p/a"); !p.Over() {
 		t.Error("not over in the end")
+	}
+}
+
+// The end of an agent that none waits for is no reason to look at all others.
+func TestNews(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	needs, allowed := map[string][]string{"db": nil, "api": {"db"}}, map[string]time.Duration{"p/db": 1, "p/api": 1}
+	for i := range 1000 {
+		name := fmt.Sprint("a", i)
+		needs[name], allowed["p/"+name] = nil, time.Second
+	}
+	p := New(order(t, needs), allowed, now)
+	if s := p.Step(now); len(s.Ask) != 1001 || p.HasNews() {
+		t.Fatalf("%d are asked, with news: %v", len(s.Ask), p.HasNews())
+	}
+	for i := range 1000 {
+		if p.Ended(fmt.Sprint("p/a", i)); p.HasNews() {
+			t.Fatalf("there is news of a%d", i)
+		}
+	}
+	if p.Ended("p/api"); !p.HasNews() {
+		t.Error("there is no news of db, which is free")
+	}
+	p.Step(now)
+	if p.HasNews() {
+		t.Error("there is news after a step")
+	}
+	if p.Ended("p/db"); !p.HasNews() {
+		t.Error("there is no news of the end")
 	}
 }
 

@@ -84,8 +84,11 @@ func (r *Run) ended(path string, p Process) {
 	}
 	r.mu.Lock()
 	r.plan.Ended(path)
+	news := r.plan.HasNews()
 	r.mu.Unlock()
-	r.wake()
+	if news { // a step looks at all agents
+		r.wake()
+	}
 }
 
 // wake makes Do take the next step now.

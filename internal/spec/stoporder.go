@@ -39,6 +39,9 @@ func (u *StopOrder) Free() []string {
 	return free
 }
 
+// HasFree reports whether Free has agents to return.
+func (u *StopOrder) HasFree() bool { return len(u.free) > 0 }
+
 // Ended records that an agent has ended, whether or not it was asked to.
 func (u *StopOrder) Ended(path string) {
 	i, known := u.o.index[path]
