@@ -67,6 +67,8 @@ type Log struct {
 	wake     chan struct{} // holds a token when there is something to do
 	flushNow chan struct{} // holds a token when a caller waits for the buffer to be written
 
+	batchOps, batchBytes int // see bounds
+
 	// The rest is used only by the writer goroutine.
 	marker    store.Record // the last batch of this writer, see write.go
 	nonce     string
@@ -115,6 +117,7 @@ func Open(cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("event log: %w prefix: %d bytes, at most %d are allowed", store.ErrInvalid,
 			len(cfg.Prefix), maxPrefix)
 	}
+	l.batchOps, l.batchBytes = bounds(cfg.Store)
 	l.retention = &retention{log: l}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.loop()
@@ -150,7 +153,7 @@ func (l *Log) Append(e Event, with ...store.Op) {
 	if n > 0 {
 		l.broadcast()
 	}
-	full := l.bytes > batchBytes
+	full := l.bytes > l.batchBytes
 	l.mu.Unlock()
 	signal(l.wake)
 	if full {

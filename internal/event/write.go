@@ -10,12 +10,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// Bounds on one batch. One op is the marker's.
-const (
-	maxPrefix  = 128
-	batchOps   = store.MaxOps - 1
-	batchBytes = store.MaxApply - 4*store.MaxKey - batchOps*maxPrefix
-)
+const maxPrefix = 128
+
+// bounds returns the bounds on one batch in a store. One op is the marker's.
+func bounds(s store.Store) (ops, bytes int) {
+	ops = store.MaxOpsOf(s) - 1
+	return ops, store.MaxApply - 4*store.MaxKey - ops*maxPrefix
+}
 
 // loop is the writer: it writes the events that have arrived since its last write as one batch.
 func (l *Log) loop() {
@@ -122,7 +123,7 @@ func (l *Log) take() []pending {
 		p := l.buffer[n]
 		bytes += size(p)
 		ops += 1 + len(p.with)
-		if len(batch) > 0 && (bytes > batchBytes || ops > batchOps) {
+		if len(batch) > 0 && (bytes > l.batchBytes || ops > l.batchOps) {
 			break
 		}
 		batch = append(batch, p)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ const (
 	MaxKey   = 1024    // bytes of a key, with the sequence number of an appended one
 	MaxValue = 1 << 20 // bytes of a value
 	MaxApply = 5 << 18 // bytes of all keys and values of one Apply, 1.25 MiB
-	MaxOps   = 100     // ops of one Apply, and conditions
+	MaxOps   = 100     // ops of one Apply, and conditions; see also MaxOpsOf
 	MaxPage  = 4 << 20 // bytes of values in one page of Scan
 	MinTTL   = time.Millisecond
 )
@@ -81,14 +80,24 @@ func CheckLease(name string, ttl time.Duration) error {
 	return CheckKey(name)
 }
 
-// CheckApply returns an ErrInvalid if the arguments of an Apply break a bound; implementations
-// call it first. No key may be changed twice in one Apply, since it would be unclear which
-// revision has which value. Several appends under one prefix are allowed.
-func CheckApply(conds []Cond, ops []Op) error {
-	if len(conds) > MaxOps || len(ops) > MaxOps {
-		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d of each are allowed", ErrInvalid,
-			len(conds), len(ops), MaxOps)
+// MaxOpsOf returns how many ops one Apply of a store may have: MaxOps, unless the store has a
+// method MaxOps that returns more.
+func MaxOpsOf(s Store) int {
+	if s, ok := s.(interface{ MaxOps() int }); ok {
+		return max(MaxOps, s.MaxOps())
 	}
+	return MaxOps
+}
+
+// CheckApply returns an ErrInvalid if the arguments of an Apply break a bound; implementations
+// call it first, with the most ops that they take. No key may be changed twice in one Apply, since
+// it would be unclear which revision has which value. Several appends under one prefix are allowed.
+func CheckApply(maxOps int, conds []Cond, ops []Op) error {
+	if len(conds) > MaxOps || len(ops) > maxOps {
+		return fmt.Errorf("%w apply: %d conditions and %d ops, at most %d and %d are allowed", ErrInvalid,
+			len(conds), len(ops), MaxOps, maxOps)
+	}
+	changed := make(map[string]bool, len(ops))
 	size := 0
 	for _, c := range conds {
 		if err := CheckKey(c.Key); err != nil {
@@ -100,10 +109,11 @@ func CheckApply(conds []Cond, ops []Op) error {
 		if err := checkOp(op); err != nil {
 			return fmt.Errorf("op %d: %w", i, err)
 		}
-		if op.Kind != Append && slices.ContainsFunc(ops[:i], func(before Op) bool {
-			return before.Kind != Append && before.Key == op.Key
-		}) {
-			return fmt.Errorf("op %d: %w: %s is changed twice", i, ErrInvalid, op.Key)
+		if op.Kind != Append {
+			if changed[op.Key] {
+				return fmt.Errorf("op %d: %w: %s is changed twice", i, ErrInvalid, op.Key)
+			}
+			changed[op.Key] = true
 		}
 		size += len(op.Key) + len(op.Value)
 	}

@@ -41,7 +41,7 @@ func New() *Store {
 
 // Apply implements store.Store. It never returns ErrUnknown, ErrFull or ErrReadOnly.
 func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
-	if err := store.CheckApply(conds, ops); err != nil {
+	if err := store.CheckApply(store.MaxOps, conds, ops); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -67,12 +67,19 @@ func (s *Store) ID() string {
 	return s.writer.id
 }
 
+// maxOps is the number of ops of one Apply: each waits for a sync, so that what comes in a burst is
+// written together.
+const maxOps = 2000
+
+// MaxOps is the number of ops that one Apply may have: see store.MaxOpsOf.
+func (s *Store) MaxOps() int { return maxOps }
+
 // Apply implements store.Store. It returns ErrUnknown only if the disk reports an error in the
 // middle of a commit. While the disk is full or read-only it returns ErrFull or ErrReadOnly, and
 // works again as soon as the disk does. If the context ends before the transaction has begun, the
 // write is withdrawn; after that, Apply waits for the result, which takes one fsync.
 func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
-	if err := store.CheckApply(conds, ops); err != nil {
+	if err := store.CheckApply(maxOps, conds, ops); err != nil {
 		return 0, err
 	}
 	if s.writer == nil {

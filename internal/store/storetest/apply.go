@@ -125,10 +125,13 @@ func testBounds(t *testing.T, b Backend) {
 	s := b.open(t)
 	long := strings.Repeat("k", store.MaxKey)
 	big := strings.Repeat("v", store.MaxValue)
-	many := make([]store.Op, store.MaxOps+1)
+	most := store.MaxOpsOf(s)
+	many := make([]store.Op, most+1)
 	conds := make([]store.Cond, store.MaxOps+1)
 	for i := range many {
 		many[i] = put(fmt.Sprint("many/", i), "v")
+	}
+	for i := range conds {
 		conds[i] = store.Cond{Key: fmt.Sprint("many/", i)}
 	}
 	for name, c := range map[string]struct {
@@ -142,7 +145,7 @@ func testBounds(t *testing.T, b Backend) {
 		"biggest value":      {ops: []store.Op{put("big", big)}, ok: true},
 		"value too big":      {ops: []store.Op{put("big", big+"v")}},
 		"too much at once":   {ops: []store.Op{put("big1", big), put("big2", big)}},
-		"most ops":           {ops: many[:store.MaxOps], conds: conds[:store.MaxOps], ok: true},
+		"most ops":           {ops: many[:most], conds: conds[:store.MaxOps], ok: true},
 		"too many ops":       {ops: many},
 		"too many conds":     {conds: conds},
 		"empty key":          {ops: []store.Op{put("", "v")}},
