@@ -101,8 +101,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	fmt.Printf("# Benchmarks\n\n%s/%s, %d CPUs, %s, %d repetitions, %s\n",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), c.reps, time.Now().Format(time.DateOnly))
+	fmt.Printf("# Benchmarks\n\n%s, %d repetitions, %s\n", machine(), c.reps, time.Now().Format(time.DateOnly))
 	for _, n := range p.notes {
 		fmt.Println("Note:", n)
 	}
@@ -111,10 +110,17 @@ func run(ctx context.Context, args []string) error {
 	for _, f := range r.Failed {
 		fmt.Printf("\nFailed: %s %s n=%d: %s\n", f.Impl, f.Scenario, f.N, f.Error)
 	}
+	for _, l := range r.Left {
+		fmt.Printf("\nNot measured, or not all of it: %s %s n=%d: %s\n", l.Impl, l.Scenario, l.N, l.Note)
+	}
 	if met := r.WriteTargets(os.Stdout); c.strict && (!met || len(r.Failed) > 0) {
 		return errors.New("a target is not met, or a measurement failed")
 	}
 	return nil
+}
+
+func machine() string {
+	return fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
 func create(path string) (*os.File, error) {

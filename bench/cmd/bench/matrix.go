@@ -12,6 +12,7 @@ type job struct {
 	impl, scenario string
 	n              int
 	argv           []string
+	within         time.Duration // that it must answer
 }
 
 func scenarios() []string {
@@ -31,7 +32,7 @@ type sizes struct {
 	groups   int           // rest
 	kills    int           // exec, exit, acted
 	resting  int           // acted: agents at rest
-	fleet    int           // agents
+	fleets   []int         // agents
 	sessions []int         // follow: files of other sessions
 	follows  time.Duration // how long each number is measured, a multiple of walks
 	output   int           // MB
@@ -45,12 +46,13 @@ type sizes struct {
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, resting: 20, fleet: 100, sessions: []int{10_000}, follows: 2 * walks, output: 200,
+			kills: 100, resting: 20, fleets: []int{10, 100}, sessions: []int{10_000}, follows: 2 * walks, output: 200,
 			writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
-		kills: 300, resting: 200, fleet: 1000, sessions: []int{0, 1000, 10_000}, follows: 3 * walks,
-		output: 1000, writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
+		kills: 300, resting: 200, fleets: []int{10, 100, 1000, 10_000},
+		sessions: []int{0, 1000, 10_000}, follows: 3 * walks, output: 1000,
+		writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
 }
 
 // matrix lists the jobs of repetition rep. Implementations of one question
@@ -71,7 +73,7 @@ func matrix(c config, p programs, rep int) []job {
 				continue
 			}
 			if argv := command(p, impl, scenario, n, goArgs, erlArgs); argv != nil {
-				jobs = append(jobs, job{impl, scenario, n, argv})
+				jobs = append(jobs, job{impl, scenario, n, argv, within(scenario)})
 			}
 		}
 	}
@@ -99,7 +101,13 @@ func matrix(c config, p programs, rep int) []job {
 		ask("acted", n, []string{"os/exec", "coppice-up"},
 			[]string{"-n", strconv.Itoa(n), "-rounds", strconv.Itoa(s.kills)}, nil)
 	}
-	ask("fleet", s.fleet, []string{"coppice-up"}, []string{"-n", strconv.Itoa(s.fleet)}, nil)
+	for _, n := range s.fleets {
+		impls := []string{"raw", "coppice-up", "process-compose"}
+		if n <= 1000 { // more are beyond the descriptors that supervisord may open
+			impls = append(impls, "supervisord")
+		}
+		ask("fleet", n, impls, []string{"-n", strconv.Itoa(n)}, nil)
+	}
 	for _, scenario := range []string{"follow-claude", "follow-codex"} {
 		for _, n := range s.sessions {
 			ask(scenario, n, []string{"raw-walk", "coppice-calls"},
@@ -123,6 +131,15 @@ func matrix(c config, p programs, rep int) []job {
 	return jobs
 }
 
+// within returns how long an answer may take. The slowest ones take a tenth of it, except those of
+// fleets, which bound each of their steps.
+func within(scenario string) time.Duration {
+	if scenario == "fleet" {
+		return 15 * time.Minute
+	}
+	return 90 * time.Second
+}
+
 func wanted(c config, impl string) bool {
 	return len(c.impls) == 0 || slices.ContainsFunc(c.impls, func(p string) bool { return strings.HasPrefix(impl, p) })
 }
@@ -136,12 +153,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 		return append([]string{"erl", "-noshell", "+P", "2000000", "-pa", p.beam, "-run", "otpbench", "main",
 			otp, scenario, strconv.Itoa(n)}, erlArgs...)
 	}
+	// The programs that keep agents running.
+	program := map[string]string{
+		"coppice-run": p.coppice, "coppice-up": p.coppice, "process-compose": p.compose, "supervisord": p.supervisord,
+	}[impl]
 	if scenario == "exec" || scenario == "exit" {
 		argv := []string{"-scenario", scenario, "-firstact", p.firstact}
-		program := map[string]string{
-			"coppice-run": p.coppice, "coppice-up": p.coppice, "process-compose": p.compose,
-			"supervisord": p.supervisord,
-		}[impl]
 		switch {
 		case impl == "os/exec" && p.execfloor != "":
 			argv = append([]string{p.execfloor}, argv...)
@@ -159,10 +176,10 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 		return append([]string{p.acted, "-impl", impl, "-firstact", p.firstact, "-program", p.coppice}, goArgs...)
 	}
 	if scenario == "fleet" {
-		if p.fleetcost == "" || p.coppice == "" {
+		if p.fleetcost == "" || program == "" && impl != "raw" {
 			return nil
 		}
-		return append([]string{p.fleetcost, "-coppice", p.coppice}, goArgs...)
+		return append([]string{p.fleetcost, "-impl", impl, "-program", program}, goArgs...)
 	}
 	if cli, ok := strings.CutPrefix(scenario, "follow-"); ok {
 		if p.followcost == "" {

@@ -51,3 +51,23 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("only OTP's rest: %q", got)
 	}
 }
+
+func TestFleets(t *testing.T) {
+	all := programs{gobench: "g", fleetcost: "f", coppice: "c", compose: "p", supervisord: "s"}
+	asked := func(p programs, quick bool) map[string][]int {
+		ns := map[string][]int{}
+		for _, j := range matrix(config{quick: quick, only: []string{"fleet"}}, p, 0) {
+			ns[j.impl] = append(ns[j.impl], j.n)
+		}
+		return ns
+	}
+	four := []int{10, 100, 1000, 10_000}
+	if got := asked(all, false); !slices.Equal(got["raw"], four) || !slices.Equal(got["coppice-up"], four) ||
+		!slices.Equal(got["process-compose"], four) || !slices.Equal(got["supervisord"], four[:3]) {
+		t.Errorf("fleets: %v", got)
+	}
+	all.compose = ""
+	if got := asked(all, true); len(got["process-compose"]) > 0 || !slices.Equal(got["supervisord"], four[:2]) {
+		t.Errorf("quick fleets without process-compose: %v", got)
+	}
+}

@@ -17,9 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/bench/internal/report"
 )
 
-// timeout is for one question. The slowest answers take a tenth of it.
-const timeout = 90 * time.Second
-
 // measure asks all questions, c.reps times. Repetitions are the outer loop: a
 // noisy minute hurts everybody, and no one's median.
 func measure(ctx context.Context, c config, p programs, out io.Writer) ([]report.Row, error) {
@@ -42,7 +39,7 @@ func measure(ctx context.Context, c config, p programs, out io.Writer) ([]report
 			}
 			rows = append(rows, row)
 			fmt.Fprintf(os.Stderr, "%d/%d %3d/%d %s %s n=%d %s\n", rep+1, c.reps, i+1, len(jobs), j.scenario, j.impl,
-				j.n, row.Error)
+				j.n, row.Error+row.Note)
 		}
 	}
 	return rows, nil
@@ -50,7 +47,7 @@ func measure(ctx context.Context, c config, p programs, out io.Writer) ([]report
 
 // ask runs j in a process group of its own, so that nothing of it is left.
 func ask(ctx context.Context, j job) (report.Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, j.within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.argv[0], j.argv[1:]...)
 	var out, errs bytes.Buffer
@@ -60,7 +57,7 @@ func ask(ctx context.Context, j job) (report.Row, error) {
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return report.Row{}, fmt.Errorf("no answer within %v", timeout)
+		return report.Row{}, fmt.Errorf("no answer within %v", j.within)
 	}
 	if err != nil {
 		return report.Row{}, fmt.Errorf("%w: %s", err, firstLines(errs.String()))

@@ -1,249 +1,176 @@
 //go:build linux
 
-// Command fleetcost measures what a fleet of agents that do nothing costs: how
-// long it takes to start them, what the daemon and the shims use while nothing
-// happens, and how long a new daemon takes to find them all again after the old
-// one got SIGKILL.
+// Command fleetcost measures what a fleet of agents that do nothing costs with one of several
+// supervisors: how long it takes to start all, to start one or half of them again that were
+// killed, and to stop all; what the processes that supervise use while nothing happens; and how
+// long a new daemon of coppice takes to find all agents again after the old one got SIGKILL.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/bench/internal/census"
 	"github.com/coppice-dev/coppice/bench/internal/report"
 )
 
+// limit bounds each step. A fleet that takes longer is too large for its supervisor.
+const limit = 2 * time.Minute
+
 func main() {
-	coppice := flag.String("coppice", "", "the built coppice")
+	impl := flag.String("impl", "coppice-up", "coppice-up, process-compose, supervisord or raw")
+	program := flag.String("program", "", "its executable; not for raw")
 	n := flag.Int("n", 1000, "agents")
 	rest := flag.Duration("rest", 15*time.Second, "how long the fleet is watched while nothing happens")
+	kills := flag.Int("kills", 200, "single agents that are killed, coppice only")
+	kept := flag.Int("keep", 0, "be the supervisor raw of so many processes, whose command line are the arguments")
 	flag.Parse()
-	row, err := measure(context.Background(), *coppice, *n, *rest)
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(row)
-	}
-	if err != nil {
+	if err := run(*impl, *program, *n, *kills, *kept, *rest); err != nil {
 		fmt.Fprintln(os.Stderr, "fleetcost:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, coppice string, n int, rest time.Duration) (row report.Row, err error) {
+func run(impl, program string, n, kills, kept int, rest time.Duration) error {
+	if kept > 0 {
+		return keep(kept, flag.Args())
+	}
+	if impl == "raw" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return err
+		}
+	}
+	row, err := fleet(impl, program, n, kills, rest)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(row)
+}
+
+// fleet measures one fleet. A peer that does not reach so far is no error: the row has what was
+// measured until then, and why there is no more.
+func fleet(impl, program string, n, kills int, rest time.Duration) (report.Row, error) {
+	row := report.Row{Impl: impl, Scenario: "fleet", N: n, Metrics: map[string]float64{}}
 	dir, err := os.MkdirTemp("", "fleetcost-")
 	if err != nil {
 		return row, err
 	}
 	defer os.RemoveAll(dir)
-	f := fleet{coppice: coppice, dir: dir}
-	var toml strings.Builder
-	toml.WriteString("[project]\nname = \"bench\"\n")
-	for i := range n {
-		fmt.Fprintf(&toml, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"sleep\", \"1000000\"]\n", i)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "coppice.toml"), []byte(toml.String()), 0o600); err != nil {
+	c, err := census.New()
+	if err != nil {
 		return row, err
 	}
+	k, err := newKeeper(impl, program, dir, n, c.Agent)
+	if err != nil {
+		return row, err
+	}
+	err = measure(k, c, n, kills, rest, row.Metrics)
+	if err != nil && impl != "coppice-up" {
+		fmt.Fprintln(os.Stderr, "fleetcost:", err)
+		note, _, _ := strings.Cut(err.Error(), "\n") // without what it has written
+		row.Note, err = note, nil
+	}
+	return row, err
+}
+
+// measure puts what it measures into m, step by step, and leaves nothing running.
+func measure(k keeper, c *census.Census, n, kills int, rest time.Duration, m map[string]float64) (err error) {
+	lead := 0
 	defer func() {
-		if _, e := f.run(context.WithoutCancel(ctx), "down"); err == nil {
-			err = e
+		if err != nil {
+			// What is wrong is said already; all that matters is that nothing is left.
+			_ = k.down()
+			err = errors.Join(err, c.KillAll(lead))
 		}
 	}()
-
-	m := map[string]float64{}
 	begun := time.Now()
-	if _, err := f.run(ctx, "up", "-d"); err != nil {
-		return row, err
+	if err := k.up(); err != nil {
+		return err
 	}
-	m["up_s"] = time.Since(begun).Seconds()
-	before, err := f.agents(ctx, n)
-	if err != nil {
-		return row, err
+	if err := c.Await(n, limit, k.alive); err != nil {
+		return fmt.Errorf("start: %w", err)
 	}
-	daemon, err := f.daemon(ctx)
-	if err != nil {
-		return row, err
+	m["start_s"] = time.Since(begun).Seconds()
+	if lead, err = k.pid(); err != nil {
+		return err
 	}
-	if err := f.atRest(daemon, before, rest, m); err != nil {
-		return row, err
+	if err := atRest(k, c, lead, rest, m); err != nil {
+		return fmt.Errorf("at rest: %w", err)
 	}
 
-	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
-		return row, err
+	d, isDaemon := k.(*daemon)
+	if isDaemon {
+		if err := d.killOne(c, n, kills, m); err != nil {
+			return fmt.Errorf("one killed: %w", err)
+		}
 	}
+	victims := c.Agents()[:(n+1)/2]
 	begun = time.Now()
-	if _, err := f.run(ctx, "up", "-d"); err != nil {
-		return row, err
-	}
-	m["adopt_s"] = time.Since(begun).Seconds()
-	after, err := f.agents(ctx, n)
-	if err != nil {
-		return row, err
-	}
-	for path, pid := range before {
-		if after[path] != pid {
-			return row, fmt.Errorf("%s was process %d and is %d", path, pid, after[path])
-		}
-	}
-	return report.Row{Impl: "coppice-up", Scenario: "fleet", N: n, Metrics: m}, nil
-}
-
-type fleet struct{ coppice, dir string }
-
-func (f fleet) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, f.coppice, args...)
-	cmd.Dir = f.dir
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("coppice %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
-	}
-	return out, err
-}
-
-// agents are the pids of all n agents, which must run.
-func (f fleet) agents(ctx context.Context, n int) (map[string]int, error) {
-	out, err := f.run(ctx, "ps", "--json")
-	if err != nil {
-		return nil, err
-	}
-	var nodes []struct {
-		Path, Kind, State string
-		PID               int
-	}
-	if err := json.Unmarshal(out, &nodes); err != nil {
-		return nil, err
-	}
-	pids := map[string]int{}
-	for _, node := range nodes {
-		if node.Kind != "agent" {
-			continue
-		}
-		if node.State != "running" {
-			return nil, fmt.Errorf("%s is %s", node.Path, node.State)
-		}
-		pids[node.Path] = node.PID
-	}
-	if len(pids) != n {
-		return nil, fmt.Errorf("%d agents run, want %d", len(pids), n)
-	}
-	return pids, nil
-}
-
-func (f fleet) daemon(ctx context.Context) (pid int, err error) {
-	out, err := f.run(ctx, "status", "--json")
-	if err != nil {
-		return 0, err
-	}
-	var status struct{ Controller struct{ PID int } }
-	err = json.Unmarshal(out, &status)
-	return status.Controller.PID, err
-}
-
-// atRest measures the daemon, and the shims of the agents.
-func (f fleet) atRest(daemon int, agents map[string]int, d time.Duration, m map[string]float64) error {
-	var shims []int
-	for _, pid := range agents {
-		st, err := stat(pid)
-		if err != nil {
+	for _, pid := range victims {
+		if err := c.Kill(pid); err != nil {
 			return err
 		}
-		shim, err := strconv.Atoi(st[1])
+	}
+	if err := c.Await(n, limit, k.alive); err != nil {
+		return fmt.Errorf("half killed: %w", err)
+	}
+	m["half_s"] = time.Since(begun).Seconds()
+	if isDaemon {
+		took, err := d.adopt(n)
 		if err != nil {
-			return err
+			return fmt.Errorf("daemon killed: %w", err)
 		}
-		shims = append(shims, shim)
+		m["adopt_s"] = took.Seconds()
 	}
-	used := func() (own, theirs float64, err error) {
-		if own, err = cpu(daemon); err != nil {
-			return 0, 0, err
-		}
-		for _, pid := range shims {
-			t, err := cpu(pid)
-			if err != nil {
-				return 0, 0, err
-			}
-			theirs += t
-		}
-		return own, theirs, nil
-	}
-	own, theirs, err := used()
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	time.Sleep(d) // nothing happens: that is what is measured
-	own2, theirs2, err := used()
-	if err != nil {
-		return err
-	}
-	seconds := time.Since(begun).Seconds()
-	m["daemon_cpu_pct"] = 100 * (own2 - own) / seconds
-	m["shims_cpu_pct"] = 100 * (theirs2 - theirs) / seconds
 
-	rss, err := memory(daemon, "/status", "VmRSS:")
-	if err != nil {
-		return err
+	begun = time.Now()
+	if err := k.down(); err != nil {
+		return fmt.Errorf("stop: %w", err)
 	}
-	m["daemon_rss_mb"] = rss / 1024
-	var sum, most float64
-	for _, pid := range shims {
-		pss, err := memory(pid, "/smaps_rollup", "Pss:")
-		if err != nil {
-			return err
-		}
-		sum, most = sum+pss, max(most, pss)
+	m["stop_s"] = time.Since(begun).Seconds()
+	if left, err := c.Count(); left > 0 || err != nil {
+		return fmt.Errorf("%d agents are left after all were stopped: %w", left, err)
 	}
-	m["shim_pss_mb"], m["shim_pss_max_mb"] = sum/float64(len(shims))/1024, most/1024
 	return nil
 }
 
-// stat are the fields of /proc/PID/stat after the name, the state first.
-func stat(pid int) ([]string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// atRest measures what all that supervises uses while nothing happens, and how much of that is
+// the daemon of coppice.
+func atRest(k keeper, c *census.Census, lead int, rest time.Duration, m map[string]float64) error {
+	all, err := c.Supervisors(lead)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 15 {
-		return nil, fmt.Errorf("/proc/%d/stat: %q", pid, b)
+	parts := map[string][]int{"rest": all}
+	if _, ok := k.(*daemon); ok {
+		parts["daemon"] = []int{lead}
 	}
-	return fields, nil
-}
-
-// ticks is USER_HZ, which is 100 on all that Go runs on.
-const ticks = 100
-
-// cpu is the processor time that a process has used, in seconds.
-func cpu(pid int) (float64, error) {
-	fields, err := stat(pid)
-	if err != nil {
-		return 0, err
-	}
-	user, err1 := strconv.ParseFloat(fields[11], 64)
-	system, err2 := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / ticks, errors.Join(err1, err2)
-}
-
-// memory reads a line such as "Pss: 123 kB" of a file of a process.
-func memory(pid int, file, name string) (kB float64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d%s", pid, file))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			return strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+	before := map[string]time.Duration{}
+	for part, pids := range parts {
+		if before[part], err = census.CPU(pids); err != nil {
+			return err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d%s has no %s", pid, file, name)
+	begun := time.Now()
+	time.Sleep(rest) // nothing happens: that is what is measured
+	took := time.Since(begun)
+	for part, pids := range parts {
+		after, err := census.CPU(pids)
+		if err != nil {
+			return err
+		}
+		m[part+"_cpu_pct"] = 100 * (after - before[part]).Seconds() / took.Seconds()
+	}
+	for part, pids := range parts {
+		if m[part+"_rss_mb"], m[part+"_pss_mb"], err = census.Memory(pids); err != nil {
+			return err
+		}
+	}
+	return nil
 }

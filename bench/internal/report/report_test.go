@@ -146,3 +146,33 @@ func TestWriteTargets(t *testing.T) {
 		t.Errorf("a target that is not met:\n%s", b.String())
 	}
 }
+
+// TestFleetTargets holds each n to its own limits, and 10,000 to the time of 1000.
+func TestFleetTargets(t *testing.T) {
+	r := Collect(slices.Concat(
+		rows("coppice-up", "fleet", 1000, "start_s", 2), rows("process-compose", "fleet", 1000, "start_s", 2.5),
+		rows("coppice-up", "fleet", 10_000, "start_s", 24.1),
+		rows("coppice-up", "fleet", 100, "rest_pss_mb", 60), rows("coppice-up", "fleet", 1000, "rest_pss_mb", 121),
+	))
+	got := map[Outcome]int{}
+	for _, target := range fleetTargets() {
+		got[r.judge(target).outcome]++
+	}
+	// Met are the start of 1000 and the memory of 100.
+	if got[Met] != 2 || got[NotMet] != 2 {
+		t.Errorf("outcomes: %v", got)
+	}
+}
+
+// TestNote has a peer that reaches a part of what is measured.
+func TestNote(t *testing.T) {
+	t.Parallel()
+	row, err := Parse([]byte(`{"impl":"supervisord","scenario":"fleet","n":10,"note":"start: too slow"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Collect([]Row{row})
+	if len(r.Left) != 1 || len(r.Failed) != 0 {
+		t.Errorf("left %v, failed %v", r.Left, r.Failed)
+	}
+}

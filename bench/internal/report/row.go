@@ -18,6 +18,7 @@ type Row struct {
 	Rep      int                `json:"rep"`
 	Load     float64            `json:"load1"`           // of the machine, right before
 	Error    string             `json:"error,omitempty"` // why there are no metrics
+	Note     string             `json:"note,omitempty"`  // why there are not all metrics, though nothing has failed
 }
 
 // Parse reads the last line of a program's output.
@@ -28,7 +29,7 @@ func Parse(out []byte) (Row, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return Row{}, fmt.Errorf("output %.200q: %w", line, err)
 	}
-	if len(r.Metrics) == 0 {
+	if len(r.Metrics) == 0 && r.Note == "" {
 		return Row{}, fmt.Errorf("output %.200q: no metrics", line)
 	}
 	return r, nil

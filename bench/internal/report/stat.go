@@ -85,6 +85,7 @@ type Results struct {
 	ns     map[string][]int // of each scenario, ascending
 	impls  []string         // in order of first appearance
 	Failed []Row            // rows without metrics
+	Left   []Row            // rows with a note: all or some of their metrics are missing
 }
 
 // Collect sorts rows by what they measure.
@@ -94,6 +95,9 @@ func Collect(rows []Row) *Results {
 		if row.Error != "" {
 			r.Failed = append(r.Failed, row)
 			continue
+		}
+		if row.Note != "" {
+			r.Left = append(r.Left, row)
 		}
 		if !slices.Contains(r.ns[row.Scenario], row.N) {
 			r.ns[row.Scenario] = append(r.ns[row.Scenario], row.N)

@@ -71,18 +71,7 @@ func targets() []target {
 		ts = append(ts, target{row: death.row, scenario: death.scenario, metric: "p50_us", ours: "coppice-up", n: many,
 			against: []string{"os/exec"}, refN: many, factor: 2})
 	}
-	for _, t := range []struct {
-		row, metric string
-		limit       float64
-	}{
-		{"daemon back with 1000 agents, seconds", "adopt_s", 2},
-		{"1000 agents at rest, % of a core of the daemon", "daemon_cpu_pct", 1},
-		{"1000 agents at rest, MB of the daemon", "daemon_rss_mb", 150},
-		{"idle shim, MB of PSS", "shim_pss_max_mb", 4},
-	} {
-		ts = append(ts, target{row: t.row, scenario: "fleet", metric: t.metric, ours: "coppice-up", n: many,
-			limit: t.limit})
-	}
+	ts = append(ts, fleetTargets()...)
 	for _, impl := range []string{"coppice-book", "coppice-socket"} {
 		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief",
 			metric: "us_per_write", ours: impl, n: many, limit: 100})
@@ -112,9 +101,9 @@ func targets() []target {
 			ours: "coppice-up", n: many, limit: 5000},
 		target{row: "an exit is decided upon within 5 ms, p99 in µs", scenario: "acted", metric: "decided_p99_us",
 			ours: "coppice-up", n: many, limit: 5000},
-		target{row: "output through a shim, 300 MB/s: seconds for 1 GB", scenario: "output", metric: "s_per_gb",
-			ours: "coppice-up", n: many, limit: 10. / 3},
-		target{row: "output through a shim, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up",
+		target{row: "output through a slot, 500 MB/s: seconds for 1 GB", scenario: "output", metric: "s_per_gb",
+			ours: "coppice-up", n: many, limit: 2},
+		target{row: "output through a slot, against cat", scenario: "output", metric: "s_per_gb", ours: "coppice-up",
 			n: many, against: []string{"raw-cat"}, refN: many, factor: 4},
 		target{row: "writes/s next to one commit for each", scenario: "belief", metric: "writes_per_s",
 			ours: "coppice-book", n: many, against: []string{"raw-commit"}, refN: many, factor: 3, atLeast: true},
@@ -133,6 +122,44 @@ func targets() []target {
 		target{row: "SIGKILL to the successor's exec, p50", scenario: "exec", metric: "p50_us", ours: "coppice-run",
 			n: many, against: []string{"os/exec"}, refN: many, factor: 1.5},
 	)
+}
+
+// fleetTargets are those of many agents that do nothing.
+func fleetTargets() []target {
+	var ts []target
+	for _, n := range []int{100, 1000} {
+		ts = append(ts, target{row: "a fleet runs, not after process-compose's, seconds", scenario: "fleet",
+			metric: "start_s", ours: "coppice-up", n: n, against: []string{"process-compose"}, refN: n, factor: 1})
+	}
+	for _, t := range []struct {
+		row, metric string
+		n           int
+		limit       float64
+	}{
+		{"100 agents at rest, MB of all that supervises", "rest_pss_mb", 100, 60},
+		{"1000 agents at rest, MB of all that supervises", "rest_pss_mb", 1000, 120},
+		{"10,000 agents at rest, MB of all that supervises", "rest_pss_mb", 10_000, 1000},
+		{"half of 1000 killed until all run, seconds", "half_s", 1000, 0.7},
+		{"one of 1000 killed, decided within 5 ms, p99 in µs", "decided_p99_us", 1000, 5000},
+		{"daemon back with 1000 agents, seconds", "adopt_s", 1000, 1},
+		{"stop of 1000 in order, seconds", "stop_s", 1000, 1},
+		{"1000 agents at rest, % of a core of the daemon", "daemon_cpu_pct", 1000, 1},
+		{"1000 agents at rest, MB of the daemon", "daemon_rss_mb", 1000, 150},
+		{"10,000 agents at rest, % of a core of the daemon", "daemon_cpu_pct", 10_000, 2},
+		{"10,000 agents at rest, MB of the daemon", "daemon_rss_mb", 10_000, 300},
+	} {
+		ts = append(ts, target{row: t.row, scenario: "fleet", metric: t.metric, ours: "coppice-up", n: t.n,
+			limit: t.limit})
+	}
+	for _, t := range []struct{ row, metric string }{
+		{"10,000 agents run, each as fast as one of 1000", "start_s"},
+		{"half of 10,000 killed, each back as fast as one of 1000", "half_s"},
+		{"stop of 10,000, each as fast as one of 1000", "stop_s"},
+	} {
+		ts = append(ts, target{row: t.row + ", within 20 %", scenario: "fleet", metric: t.metric, ours: "coppice-up",
+			n: 10_000, against: []string{"coppice-up"}, refN: 1000, factor: 12})
+	}
+	return ts
 }
 
 // Outcome is the result of a target.
