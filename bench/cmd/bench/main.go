@@ -3,12 +3,14 @@
 // module:
 //
 //	go run ./cmd/bench [-reps 3] [-quick] [-only spawn,exec] [-impl raw,coppice] [-strict]
+//	go run ./cmd/bench -doc FILE.md
 //
 // The rows go to results/latest.ndjson as they come; the tables with ratios
 // and the verdict on each target go to stdout when all is measured.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -44,6 +46,7 @@ type config struct {
 	only   []string // scenarios
 	impls  []string // prefixes; empty for all
 	strict bool
+	doc    string // a page to write instead of measuring
 }
 
 func parseFlags(args []string) (config, error) {
@@ -52,10 +55,14 @@ func parseFlags(args []string) (config, error) {
 	fs.IntVar(&c.reps, "reps", 3, "repetitions")
 	fs.BoolVar(&c.quick, "quick", false, "10,000 children instead of 100,000, short storms")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if a target is not met")
+	fs.StringVar(&c.doc, "doc", "", "measure nothing, and write the last results of fleets as a page to `FILE.md`")
 	only := fs.String("only", strings.Join(scenarios(), ","), "`scenarios` to run")
 	impls := fs.String("impl", "", "run only implementations that begin with one of these `prefixes`")
 	if err := fs.Parse(args); err != nil {
 		return c, err
+	}
+	if c.doc != "" && filepath.Ext(c.doc) != ".md" {
+		return c, fmt.Errorf("-doc %s: expected a name that ends with .md", c.doc)
 	}
 	if fs.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
@@ -80,6 +87,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if c.doc != "" {
+		return writePage(c.doc, latest())
+	}
 	tmp, err := os.MkdirTemp("", "coppice-bench-")
 	if err != nil {
 		return err
@@ -92,7 +102,7 @@ func run(ctx context.Context, args []string) error {
 	for _, n := range p.notes {
 		fmt.Fprintln(os.Stderr, "note:", n)
 	}
-	out, err := create(filepath.Join("results", "latest.ndjson"))
+	out, err := create(latest())
 	if err != nil {
 		return err
 	}
@@ -119,8 +129,35 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
+// latest is the file of the last results.
+func latest() string { return filepath.Join("results", "latest.ndjson") }
+
 func machine() string {
 	return fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+}
+
+// writePage writes what a file of results says of fleets to a page, and its image next to it.
+func writePage(page, results string) error {
+	file, err := os.Open(results)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	rows, err := report.ReadRows(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", results, err)
+	}
+	measured, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	image := strings.TrimSuffix(page, ".md") + ".svg"
+	var text, svg bytes.Buffer
+	if err := report.Collect(rows).WritePage(&text, &svg, filepath.Base(image),
+		machine()+", "+measured.ModTime().Format(time.DateOnly)); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(page, text.Bytes(), 0o644), os.WriteFile(image, svg.Bytes(), 0o644))
 }
 
 func create(path string) (*os.File, error) {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -10,7 +13,7 @@ func TestParseFlags(t *testing.T) {
 	if err != nil || c.reps != 3 || !slices.Equal(c.only, []string{"spawn", "exec"}) || len(c.impls) != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, bad := range [][]string{{"-only", "spwan"}, {"-only", ""}, {"-reps", "-1"}, {"5"}} {
+	for _, bad := range [][]string{{"-only", "spwan"}, {"-only", ""}, {"-reps", "-1"}, {"-doc", "results"}, {"5"}} {
 		if c, err := parseFlags(bad); err == nil {
 			t.Errorf("%q: %+v, want an error", bad, c)
 		}
@@ -69,5 +72,23 @@ func TestFleets(t *testing.T) {
 	all.compose = ""
 	if got := asked(all, true); len(got["process-compose"]) > 0 || !slices.Equal(got["supervisord"], four[:2]) {
 		t.Errorf("quick fleets without process-compose: %v", got)
+	}
+}
+
+func TestWritePage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "performance.md")
+	results := filepath.Join("..", "..", "internal", "report", "testdata", "fleet.ndjson")
+	if err := writePage(page, results); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), "(performance.svg)") {
+		t.Errorf("the page has no image: %v\n%s", err, text)
+	}
+	if image, err := os.ReadFile(strings.TrimSuffix(page, ".md") + ".svg"); err != nil || len(image) == 0 {
+		t.Errorf("no image: %v", err)
+	}
+	if err := writePage(page, page); err == nil || !strings.Contains(err.Error(), page+": line 1") {
+		t.Errorf("results that are none: %v", err)
 	}
 }

@@ -1,0 +1,143 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ReadRows reads rows as the runner writes them, one a line.
+func ReadRows(r io.Reader) ([]Row, error) {
+	var rows []Row
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		var row Row
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, fmt.Errorf("line %d, %.200q: %w", n, lines.Bytes(), err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, lines.Err()
+}
+
+// fleetMetric is a metric of the scenario fleet on the page.
+type fleetMetric struct {
+	metric, title string
+	plotted       bool
+}
+
+func fleetMetrics() []fleetMetric {
+	return []fleetMetric{
+		{"start_s", "Start of all, in s", true},
+		{"half_s", "Half killed until all run again, in s", true},
+		{"stop_s", "Stop of all, in s", true},
+		{"rest_pss_mb", "Memory of all that supervises, in MB", true},
+		{"rest_cpu_pct", "Processor time at rest, in % of a core", false},
+		{"decided_p99_us", "One killed until decided, p99 in µs", false},
+		{"adopt_s", "Adoption by a new daemon, in s", false},
+	}
+}
+
+// WritePage writes what fleets cost as a page of the documentation, with the growth over n as an
+// image. The page names the image and the machine as they are given.
+func (r *Results) WritePage(page, image io.Writer, imageName, machine string) error {
+	const scenario = "fleet"
+	if len(r.ns[scenario]) == 0 {
+		return fmt.Errorf("the results have no fleets; measure them with -only %s", scenario)
+	}
+	e := &errWriter{w: page}
+	e.printf(`# Performance
+
+This page shows what a fleet of n agents that sleep costs, with Coppice and with other supervisors. Use it to
+estimate what a fleet of your own needs before its agents do anything.
+
+Measured on %s, all in the same run, as the [benchmarks](../bench/README.md#fleets) describe:
+
+    cd bench && go run ./cmd/bench -only fleet && go run ./cmd/bench -doc ../docs/performance.md
+
+![growth over the number of agents, on logarithmic axes](%s)
+`, machine, imageName)
+	var plots []plot
+	for _, m := range fleetMetrics() {
+		cells := r.fleetTable(m.metric)
+		if len(cells) == 1 {
+			continue
+		}
+		e.printf("\n## %s\n\n", m.title)
+		var table bytes.Buffer
+		writeMarkdown(&table, cells)
+		e.printf("%s", table.Bytes())
+		if m.plotted {
+			plots = append(plots, r.plot(scenario, m.metric, m.title))
+		}
+	}
+	e.printf(`
+## Limits
+
+Each cell is the median, with the range if it was measured more than once. The supervisors do not offer the same:
+
+* raw, a bare loop of fork and exec, has no names, limits or records.
+* When process-compose or supervisord is killed, its next start does not know the agents that still run.
+* process-compose waits for 1 s at least before it restarts an agent, and supervisord looks once in a second at what
+  is to be started or stopped.
+`)
+	said := map[string]bool{} // in an earlier repetition
+	for _, l := range r.Left {
+		note := fmt.Sprintf("* %s, n = %s, is not measured, or in part: %s\n", l.Impl, number(float64(l.N)), l.Note)
+		if l.Scenario == scenario && !said[note] {
+			said[note] = true
+			e.printf("%s", note)
+		}
+	}
+	if e.err != nil {
+		return e.err
+	}
+	return writePlots(image, plots)
+}
+
+// fleetTable has a line for each implementation, below the heading, and a column for each n.
+func (r *Results) fleetTable(metric string) [][]string {
+	heading := []string{""}
+	for _, n := range r.ns["fleet"] {
+		heading = append(heading, "n = "+number(float64(n)))
+	}
+	cells := [][]string{heading}
+	for _, impl := range r.impls {
+		row, measured := []string{impl}, false
+		for _, n := range r.ns["fleet"] {
+			s := r.summary(key{"fleet", n, impl, metric})
+			text := ""
+			if s.Reps > 0 {
+				text, measured = s.String(), true
+			}
+			row = append(row, text)
+		}
+		if measured {
+			cells = append(cells, row)
+		}
+	}
+	return cells
+}
+
+// errWriter keeps the first error of writing.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) printf(format string, args ...any) {
+	if e.err == nil {
+		_, e.err = fmt.Fprintf(e.w, format, args...)
+	}
+}
+
+// escape writes a text as XML.
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes all
+	return b.String()
+}
