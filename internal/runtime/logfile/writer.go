@@ -237,11 +237,15 @@ func (l *Writer) open() bool {
 
 // rotate renames output.log to output.log.1, that to .2, and so on. If the directory is gone,
 // output continues to go to the old file.
+//
+// It removes the oldest files first. A rename onto one of them would make ext4 write all of the
+// renamed file to the disk at once (auto_da_alloc), so a program that writes much would be as slow
+// as the disk. What is removed soon after it was written need never get there.
 func (l *Writer) rotate() {
+	for i := l.keep; os.Remove(rotated(l.file, i)) == nil; i++ {
+	}
 	for i := l.keep - 1; i >= 0; i-- {
 		os.Rename(rotated(l.file, i), rotated(l.file, i+1))
-	}
-	for i := l.keep + 1; os.Remove(rotated(l.file, i)) == nil; i++ { // from a time when more were kept
 	}
 	if l.reopen() {
 		prune(l.file)
