@@ -205,7 +205,7 @@ func (r *recorder) addTail(kind Stream, text []byte) {
 	text = bytes.TrimSuffix(text, newline)
 	start := len(text)
 	for range r.tailSize {
-		if start = bytes.LastIndexByte(text[:start], '\n'); start < 0 {
+		if start = lastNewline(text[:start]); start < 0 {
 			break
 		}
 	}
@@ -321,15 +321,41 @@ func (s *stream) pump() {
 // read passes on output until the pipe ends or a deadline expires, and reports whether the
 // deadline did. before is called before each read.
 func (s *stream) read(before func() error) (open bool) {
+	rc, err := s.r.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var n int
+	var rerr error
+	readNow := func(fd uintptr) (done bool) { // called again when there is something to read
+		n, rerr = s.readNow(fd)
+		return !errors.Is(rerr, syscall.EAGAIN)
+	}
 	for {
 		if err := before(); err != nil {
 			return true
 		}
-		n, err := s.r.Read(s.split.space())
-		s.handle(n)
-		if err != nil {
+		if err := rc.Read(readNow); err != nil {
 			return errors.Is(err, os.ErrDeadlineExceeded)
 		}
+		if rerr != nil || n == 0 {
+			return false
+		}
+		s.handle(n)
+	}
+}
+
+// readNow reads what is there. It fails with EAGAIN if that is nothing, and returns 0 at the end.
+func (s *stream) readNow(fd uintptr) (n int, err error) {
+	for {
+		n, err = syscall.Read(int(fd), s.split.space())
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			s.split.pause()
+		}
+		return max(0, n), err
 	}
 }
 
@@ -340,18 +366,17 @@ func (s *stream) readPresent() (open bool) {
 	if err != nil {
 		return false
 	}
+	var n int
+	var rerr error
+	readNow := func(fd uintptr) { n, rerr = s.readNow(fd) }
 	for total := 0; total < maxFlush; {
-		var n int
-		var rerr error
-		if err := rc.Control(func(fd uintptr) { n, rerr = syscall.Read(int(fd), s.split.space()) }); err != nil {
+		if err := rc.Control(readNow); err != nil {
 			return false
 		}
-		switch {
-		case errors.Is(rerr, syscall.EINTR):
-			continue
-		case rerr != nil:
+		if rerr != nil {
 			return errors.Is(rerr, syscall.EAGAIN)
-		case n == 0:
+		}
+		if n == 0 {
 			return false
 		}
 		total += n
@@ -370,7 +395,7 @@ func (s *stream) handle(n int) {
 		s.out.sinkMu.Unlock()
 	}
 	s.split.consume(n, s.emitter(time.Now()))
-	s.out.setUnfinished(s.kind, s.split.buf)
+	s.out.setUnfinished(s.kind, s.split.unfinished())
 }
 
 // finish passes on a last line without an end.

@@ -2,65 +2,104 @@ package proc
 
 import (
 	"bytes"
+	"sync"
 	"unicode/utf8"
 )
 
-// splitter splits a byte stream into lines, all lines of a read at once. Its buffer grows from
-// smallBuffer to what MaxLine needs. So an agent that writes little needs little memory, and
-// much output is read in large pieces.
+// splitter splits a byte stream into lines, all lines of a read at once. It has a large buffer only
+// while there is something to read, so that a stream at rest needs hardly any memory.
 type splitter struct {
-	buf    []byte // read, and not emitted
-	filled bool   // the last read has filled the buffer
-	small  int    // number of last reads that fit into a small buffer
+	buf  *[readSize]byte // nil at rest
+	held int             // bytes in buf that were read and not emitted: a line without its end
+	rest []byte          // these bytes at rest
 }
 
 const (
-	smallBuffer = 4 << 10
-	shrinkAfter = 8 // small reads
+	readSize = 128 << 10 // bytes; more than MaxLine, so that there is always space for a read
+	maxRest  = 4 << 10   // bytes; with a longer line, the buffer is kept
 )
+
+// buffers has those that no splitter uses.
+var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
 // space returns the buffer for the next read; it is never empty.
 func (s *splitter) space() []byte {
-	if len(s.buf) == cap(s.buf) || s.filled && cap(s.buf) <= MaxLine {
-		grown := make([]byte, len(s.buf), min(max(smallBuffer, 2*cap(s.buf)), MaxLine+1))
-		copy(grown, s.buf)
-		s.buf = grown
+	if s.buf == nil {
+		s.buf = buffers.Get().(*[readSize]byte)
+		s.held = copy(s.buf[:], s.rest)
 	}
-	s.filled = false
-	return s.buf[len(s.buf):cap(s.buf)]
+	return s.buf[s.held:]
+}
+
+// pause gives the buffer back until there is more to read.
+func (s *splitter) pause() {
+	if s.buf != nil && s.held <= maxRest {
+		s.rest = append(s.rest[:0], s.buf[:s.held]...)
+		s.drop()
+	}
+}
+
+func (s *splitter) drop() {
+	buffers.Put(s.buf)
+	s.buf = nil
+}
+
+// unfinished returns what was read of a line without its end. It is valid until the next call.
+func (s *splitter) unfinished() []byte {
+	if s.buf == nil {
+		return s.rest
+	}
+	return s.buf[:s.held]
 }
 
 // consume handles n bytes that were read into space. It emits complete lines with their ends, or
 // a part of a line that is too long without one. The text is valid until the next call.
 func (s *splitter) consume(n int, emit func(text []byte, more bool)) {
-	scanned := len(s.buf)
-	s.buf = s.buf[:scanned+n]
-	s.filled = len(s.buf) == cap(s.buf)
-	start := 0
-	if i := bytes.LastIndexByte(s.buf[scanned:], '\n'); i >= 0 {
-		start = scanned + i + 1
-		emit(unixLines(s.buf[:start]), false)
+	b, scanned := s.buf[:s.held+n], s.held
+	start, end := 0, 0 // complete lines that were not emitted
+	for {
+		next := b[end:min(len(b), end+MaxLine+1)]
+		known := min(len(next), max(0, scanned-end)) // has no newline
+		if i := lastNewline(next[known:]); i >= 0 {
+			end += known + i + 1
+			continue
+		}
+		if start < end {
+			emit(unixLines(b[start:end]), false)
+			start = end
+		}
+		if len(next) <= MaxLine {
+			break
+		}
+		end += wholeRunes(next[:MaxLine])
+		emit(valid(b[start:end]), true)
+		start = end
 	}
-	if len(s.buf)-start > MaxLine { // the buffer is full and has no newline
-		cut := wholeRunes(s.buf[:MaxLine])
-		emit(valid(s.buf[:cut]), true)
-		start = cut
-	}
-	s.buf = s.buf[:copy(s.buf, s.buf[start:])]
-	if s.small++; n > smallBuffer {
-		s.small = 0
-	}
-	if s.small >= shrinkAfter && len(s.buf) == 0 && cap(s.buf) > smallBuffer {
-		s.buf = nil
-	}
+	s.held = copy(s.buf[:], b[start:])
 }
 
 // finish emits what is left at the end of the stream, as a line.
 func (s *splitter) finish(emit func(text []byte, more bool)) {
-	if len(s.buf) > 0 {
-		emit(append(valid(s.buf), '\n'), false)
+	if text := s.unfinished(); len(text) > 0 {
+		emit(append(bytes.Clone(valid(text)), '\n'), false)
 	}
-	s.buf = nil
+	if s.rest, s.held = nil, 0; s.buf != nil {
+		s.drop()
+	}
+}
+
+// lastNewline returns the index of the last newline, or -1. Unlike bytes.LastIndexByte it is fast
+// where there is none.
+func lastNewline(b []byte) int {
+	const step = 1 << 10
+	for len(b) > step {
+		from := len(b) - step
+		if bytes.IndexByte(b[from:], '\n') >= 0 {
+			return from + bytes.LastIndexByte(b[from:], '\n')
+		}
+		b = b[:from]
+	}
+	return bytes.LastIndexByte(b, '\n')
 }
 
 // unixLines replaces line ends by newlines, and makes the text valid UTF-8.

@@ -64,6 +64,51 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
+// Wherever a stream is cut into reads, and however often its reader rests, it gives the same text and the same lines.
+func TestSplitterCutAnywhere(t *testing.T) {
+	pieces := []string{
+		"a", "line\n", "\n", "\r\n", "\r", "€", "🌳", "\xff", "\x80", "\xe2\x82", strings.Repeat("long", MaxLine/7),
+		strings.Repeat("x", MaxLine), strings.Repeat("\xff\xfe", 2000), strings.Repeat("short\r\n", 500),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var in strings.Builder
+		for range rapid.IntRange(0, 20).Draw(t, "pieces") {
+			in.WriteString(rapid.SampledFrom(pieces).Draw(t, "piece"))
+		}
+		var one, cut splitter
+		var wanted, got []byte
+		var wantedParts, gotParts []part
+		collect := func(text *[]byte, parts *[]part) func([]byte, bool) {
+			return func(b []byte, more bool) {
+				*text = append(*text, b...)
+				for line := range strings.Lines(string(b)) {
+					*parts = append(*parts, part{line, more})
+				}
+			}
+		}
+		emit := collect(&wanted, &wantedParts)
+		for rest := in.String(); rest != ""; {
+			n := copy(one.space(), rest)
+			rest = rest[n:]
+			one.consume(n, emit)
+		}
+		one.finish(emit)
+		emit = collect(&got, &gotParts)
+		for rest := in.String(); rest != ""; {
+			n := copy(cut.space(), rest[:rapid.IntRange(1, len(rest)).Draw(t, "read")])
+			rest = rest[n:]
+			cut.consume(n, emit)
+			if rapid.Bool().Draw(t, "rests") {
+				cut.pause()
+			}
+		}
+		cut.finish(emit)
+		if string(got) != string(wanted) || !reflect.DeepEqual(gotParts, wantedParts) {
+			t.Fatalf("%d bytes in %d parts, want %d in %d", len(got), len(gotParts), len(wanted), len(wantedParts))
+		}
+	})
+}
+
 // For any input in pieces of any size, nothing is lost, nothing is too long, and the buffer
 // stays small.
 func TestSplitterKeepsEverything(t *testing.T) {
@@ -94,24 +139,30 @@ func TestSplitterKeepsEverything(t *testing.T) {
 	})
 }
 
-func TestSplitterShrinks(t *testing.T) {
+// At rest there is no buffer, and an unfinished line is continued after it.
+func TestSplitterAtRest(t *testing.T) {
 	var s splitter
-	drop := func([]byte, bool) {}
+	var got []part
+	emit := func(text []byte, more bool) { got = append(got, part{string(text), more}) }
 	give := func(text string) {
-		for len(text) > 0 {
-			n := copy(s.space(), text)
-			text = text[n:]
-			s.consume(n, drop)
-			if cap(s.buf) > MaxLine+1 {
-				t.Fatalf("buffer of %d bytes", cap(s.buf))
-			}
-		}
+		n := copy(s.space(), text)
+		s.consume(n, emit)
+		s.pause()
 	}
-	give(strings.Repeat("x", 3*MaxLine) + "\n")
-	for range shrinkAfter {
-		give("short\n")
+	give("one\nbegin")
+	if s.buf != nil || string(s.unfinished()) != "begin" || cap(s.rest) > maxRest {
+		t.Errorf("at rest with a buffer: %v; unfinished %q of %d bytes", s.buf != nil, s.unfinished(), cap(s.rest))
 	}
-	if cap(s.buf) > smallBuffer {
-		t.Errorf("buffer of %d bytes after short lines", cap(s.buf))
+	give(" end\n")
+	if want := []part{{"one\n", false}, {"begin end\n", false}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	give(strings.Repeat("x", maxRest+1)) // kept in the buffer, since it would be copied again and again
+	if s.buf == nil || len(s.unfinished()) != maxRest+1 {
+		t.Errorf("a long line is at rest: %d bytes", len(s.unfinished()))
+	}
+	s.finish(emit)
+	if s.buf != nil || len(s.unfinished()) > 0 || len(got[2].text) != maxRest+2 {
+		t.Error("after the end there is something left")
 	}
 }
