@@ -88,6 +88,10 @@ const (
 	maxFlush     = 1 << 20                // bytes; a pipe holds no more
 )
 
+// busyReads is the number of reads after which a stream whose pipe is never empty gives way to
+// others after each read.
+const busyReads = 4
+
 // partialTime is the minimum time between two calls of Output.Partial for a stream.
 const partialTime = 100 * time.Millisecond
 
@@ -251,6 +255,8 @@ type stream struct {
 	r       *os.File
 	out     *recorder
 	split   splitter
+	busy    int // number of reads since the pipe was empty
+	yielder yielder
 	flushed chan struct{} // closed when all output from before the exit was passed on
 	handing atomic.Int64  // when it began to pass on what it reads, in Unix nanoseconds; 0 if it does not
 }
@@ -297,6 +303,7 @@ func flush(streams []*stream) {
 // output is expected. It owns the reading end.
 func (s *stream) pump() {
 	defer s.r.Close()
+	defer s.yielder.close()
 	open := s.read(func() error { return nil })
 	if open {
 		open = s.readPresent()
@@ -342,6 +349,9 @@ func (s *stream) read(before func() error) (open bool) {
 			return false
 		}
 		s.handle(n)
+		if s.busy++; s.busy >= busyReads {
+			s.yielder.yield()
+		}
 	}
 }
 
@@ -354,6 +364,8 @@ func (s *stream) readNow(fd uintptr) (n int, err error) {
 			continue
 		case errors.Is(err, syscall.EAGAIN):
 			s.split.pause()
+			s.busy = 0
+			s.yielder.close()
 		}
 		return max(0, n), err
 	}

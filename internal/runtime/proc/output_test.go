@@ -74,13 +74,17 @@ func TestStreamFloodAfterTheExit(t *testing.T) {
 	if n == 0 {
 		t.Error("nothing was read")
 	}
+	if s.split.buf != nil || s.yielder.r != nil {
+		t.Error("the stream has not given back its buffer and its pipe")
+	}
 }
 
 // A flood on one stream keeps the last lines of the other.
 func TestTail(t *testing.T) {
 	r := newRecorder(Output{Tail: 2})
 	for _, l := range []Line{
-		{Stream: Stderr, Text: "e1"}, {Stream: Stdout, Text: "o1"}, {Stream: Stderr, Text: "e2"}, {Stream: Stderr, Text: "e3"},
+		{Stream: Stderr, Text: "e1"}, {Stream: Stdout, Text: "o1"},
+		{Stream: Stderr, Text: "e2"}, {Stream: Stderr, Text: "e3"},
 		{Stream: Stdout, Text: "o2"}, {Stream: Stdout, Text: "o3"}, {Stream: Stdout, Text: "o4"},
 	} {
 		r.emit(time.Time{}, l.Stream, []byte(l.Text+"\n"), false)
