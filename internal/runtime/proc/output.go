@@ -358,7 +358,7 @@ func (s *stream) read(before func() error) (open bool) {
 // readNow reads what is there. It fails with EAGAIN if that is nothing, and returns 0 at the end.
 func (s *stream) readNow(fd uintptr) (n int, err error) {
 	for {
-		n, err = syscall.Read(int(fd), s.split.space())
+		n, err = s.split.read(func(b []byte) (int, error) { return syscall.Read(int(fd), b) })
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue

@@ -9,14 +9,17 @@ import (
 // splitter splits a byte stream into lines, all lines of a read at once. It has a large buffer only
 // while there is something to read, so that a stream at rest needs hardly any memory.
 type splitter struct {
-	buf  *[readSize]byte // nil at rest
-	held int             // bytes in buf that were read and not emitted: a line without its end
-	rest []byte          // these bytes at rest
+	buf   *[readSize]byte // nil at rest
+	held  int             // bytes in buf that were read and not emitted: a line without its end
+	rest  []byte          // these bytes at rest
+	first [firstRead]byte // for the first read after a rest
 }
 
 const (
 	readSize = 128 << 10 // bytes; more than MaxLine, so that there is always space for a read
 	maxRest  = 4 << 10   // bytes; with a longer line, the buffer is kept
+
+	firstRead = 256 // bytes; of the first read after a rest, which often finds nothing or one line
 )
 
 // buffers has those that no splitter uses.
@@ -29,6 +32,23 @@ func (s *splitter) space() []byte {
 		s.held = copy(s.buf[:], s.rest)
 	}
 	return s.buf[s.held:]
+}
+
+// read reads with a function that works like syscall.Read. The result of read is in space. At rest
+// it takes a buffer only if there is something to read.
+func (s *splitter) read(from func([]byte) (int, error)) (n int, err error) {
+	if s.buf != nil {
+		return from(s.space())
+	}
+	if n, err = from(s.first[:]); n <= 0 {
+		return n, err
+	}
+	n = copy(s.space(), s.first[:n])
+	if n == len(s.first) {
+		more, _ := from(s.space()[n:]) // an error comes again with the next read
+		n += max(0, more)
+	}
+	return n, err
 }
 
 // pause gives the buffer back until there is more to read.

@@ -3,6 +3,7 @@ package proc
 import (
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -95,7 +96,12 @@ func TestSplitterCutAnywhere(t *testing.T) {
 		one.finish(emit)
 		emit = collect(&got, &gotParts)
 		for rest := in.String(); rest != ""; {
-			n := copy(cut.space(), rest[:rapid.IntRange(1, len(rest)).Draw(t, "read")])
+			now := rest[:rapid.IntRange(1, len(rest)).Draw(t, "read")]
+			n, _ := cut.read(func(b []byte) (int, error) {
+				n := copy(b, now)
+				now = now[n:]
+				return n, nil
+			})
 			rest = rest[n:]
 			cut.consume(n, emit)
 			if rapid.Bool().Draw(t, "rests") {
@@ -152,6 +158,9 @@ func TestSplitterAtRest(t *testing.T) {
 	give("one\nbegin")
 	if s.buf != nil || string(s.unfinished()) != "begin" || cap(s.rest) > maxRest {
 		t.Errorf("at rest with a buffer: %v; unfinished %q of %d bytes", s.buf != nil, s.unfinished(), cap(s.rest))
+	}
+	if n, err := s.read(func([]byte) (int, error) { return -1, syscall.EAGAIN }); n > 0 || err == nil || s.buf != nil {
+		t.Errorf("%d bytes and a buffer: %v, where there is nothing", n, s.buf != nil)
 	}
 	give(" end\n")
 	if want := []part{{"one\n", false}, {"begin end\n", false}}; !reflect.DeepEqual(got, want) {
