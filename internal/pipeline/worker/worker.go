@@ -18,7 +18,6 @@ import (
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/api"
@@ -52,9 +51,8 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "coppice "+Arg+": started by coppice itself, not by people; see docs/pipeline.md")
 		return 2
 	}
-	// Commands of stages belong to the same user. They cannot read the token in the environment of this process, nor
-	// attach to it.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+	// Commands of stages belong to the same user.
+	if err := hideEnviron(); err != nil {
 		fmt.Fprintln(os.Stderr, "coppice "+Arg+": cannot hide its environment:", err)
 		return ExitFailure
 	}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package worker
+
+import "errors"
+
+// hideEnviron returns errors.ErrUnsupported.
+func hideEnviron() error { return errors.ErrUnsupported }
