@@ -29,7 +29,7 @@ func LineageOf(pid int) (l Lineage, err error) {
 	}
 	for range lineageTries {
 		if l.Processes, err = chain(pid, boot); err == nil {
-			l.Group = groupOf(pid)
+			l.Group = GroupOf(pid)
 			return l, nil
 		}
 		if !errors.Is(err, errMoving) {
@@ -59,8 +59,9 @@ func chain(pid int, boot string) ([]Identity, error) {
 	return all, nil
 }
 
-// groupOf returns the control group of a process in the unified hierarchy.
-func groupOf(pid int) string {
+// GroupOf returns the path of the control group of a process in the unified hierarchy; empty if it has
+// none.
+func GroupOf(pid int) string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return ""

@@ -139,3 +139,6 @@ func ReadMark(int) Mark { return 0 }
 func (r *Reaper) Strays(func(Stray) bool) ([]Identity, error) {
 	return nil, fmt.Errorf("listing what was left behind: %w", errors.ErrUnsupported)
 }
+
+// GroupOf returns "".
+func GroupOf(int) string { return "" }

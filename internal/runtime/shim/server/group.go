@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/dustin/go-humanize"
@@ -46,6 +47,16 @@ func (p *agentGroup) name() string {
 		return ""
 	}
 	return p.Dir()
+}
+
+// has reports whether a process is in the group, or in one below it.
+func (p *agentGroup) has(pid int) bool {
+	if p == nil {
+		return false
+	}
+	in := proc.GroupOf(pid)
+	name := "/" + filepath.Base(p.Dir())
+	return strings.HasSuffix(in, name) || strings.Contains(in, name+"/")
 }
 
 // enter opens the group and removes the limits that it enforces.

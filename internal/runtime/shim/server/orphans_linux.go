@@ -22,26 +22,27 @@ const sweepTimeout = time.Second
 
 // sweep kills what the agent has left behind, in any group or session: all of it is now a
 // descendant of this process. Killing the group also gets processes that fork faster than they
-// can be found.
+// can be found. A group alone does not tell that something is left: for some time after its last
+// process was reaped it may say so.
 func (s *slot) sweep(group *agentGroup) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
 	reaper := &s.shim.reaper
-	for ctx.Err() == nil {
+	for killed := false; ctx.Err() == nil; {
 		reaper.Collect()
 		if reaper.Childless() {
 			return
 		}
-		if group != nil {
+		left, err := reaper.Strays(func(p proc.Stray) bool { return s.owns(p, group) })
+		if err != nil || len(left) == 0 {
+			return
+		}
+		if group != nil && !killed {
 			half, cancel := context.WithTimeout(ctx, sweepTimeout/2)
 			group.Kill(half)
 			cancel()
-			group = nil // what is left has left the group, or cannot die
+			killed = true // what is left after that has left the group, or cannot die
 			continue
-		}
-		left, err := reaper.Strays(s.owns)
-		if err != nil || len(left) == 0 {
-			return
 		}
 		for _, id := range left {
 			id.Signal(syscall.SIGKILL)
@@ -54,12 +55,12 @@ func (s *slot) sweep(group *agentGroup) {
 
 // owns reports whether a child of the shim is the rest of the agent of this slot. A process that
 // others have left behind, and whose it is is not known, counts as that when no other agent runs.
-func (s *slot) owns(p proc.Stray) bool {
+func (s *slot) owns(p proc.Stray, group *agentGroup) bool {
 	switch {
 	case p.Mark == s.mark:
 		return true
 	case p.Child:
 		return false
 	}
-	return wire.HasMarker(p.PID, s.dir) || !s.shim.runsOther(s)
+	return wire.HasMarker(p.PID, s.dir) || group.has(p.PID) || !s.shim.runsOther(s)
 }
