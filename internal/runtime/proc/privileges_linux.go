@@ -67,20 +67,26 @@ func forkRestricted(rules *landlock.Ruleset, fork func() (*leader, error)) (*lea
 	return r.l, r.err
 }
 
-// onOwnThread runs f on a thread that ends after f. It never uses the main thread, which cannot
-// end.
-func onOwnThread(f func()) {
+// onOwnThread runs f on a thread that ends after f. It uses neither the main thread, which cannot
+// end, nor a thread that has forked, whose children would be killed with it.
+func onOwnThread(f func()) { onOwnThreadThen(f, func() {}) }
+
+// onOwnThreadThen calls found when it has the thread.
+func onOwnThreadThen(f, found func()) {
 	runtime.LockOSThread() // without UnlockOSThread the thread ends with the goroutine
-	if unix.Gettid() != os.Getpid() {
+	if unix.Gettid() != os.Getpid() && !hasForked() {
+		found()
 		f()
 		return
 	}
-	locked := make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		close(locked)
-		f()
-	}()
-	<-locked
+	taken := make(chan struct{})
+	go onOwnThreadThen(f, func() { close(taken) })
+	<-taken // until then it cannot be this thread
 	runtime.UnlockOSThread()
+	found()
+}
+
+// hasForked reports whether the calling thread has forked a child that is not reaped.
+func hasForked() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WNOTHREAD, nil) == nil
 }
