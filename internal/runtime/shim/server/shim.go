@@ -55,7 +55,10 @@ func (p *shim) take(name string, most int, lock *os.File) error {
 	if err == nil {
 		s := newSlot(p, name, lock)
 		if err = p.add(s, most); err == nil {
-			if err = s.link(); err != nil {
+			s.restoring.Lock() // another client may have its files restored already
+			err = s.link()
+			s.restoring.Unlock()
+			if err != nil {
 				p.left(s)
 				return fmt.Errorf("socket in %s: %w", s.dir, err)
 			}
