@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
@@ -295,12 +296,15 @@ func dialAlone(ctx context.Context, dir string) (*conn, error) {
 	return greet(ctx, c, filepath.Base(dir))
 }
 
-// leftBy reports whether a shim says that it does not serve a slot.
-func (r *Runtime) leftBy(ctx context.Context, name string, shim int) bool {
-	h, err := r.host(ctx, wire.TrunkName(shim))
-	if err != nil {
+// isServedBy reports whether a shim runs, and does not say that it does not serve the slot.
+func (s *slot) isServedBy(ctx context.Context, shim proc.Identity) bool {
+	if proc.Observe(shim) == proc.Dead {
 		return false
 	}
-	err = h.conn.ask(ctx, wire.Message{Type: wire.Look, Name: name})
-	return errors.Is(err, wire.ErrNotServed)
+	h, err := s.r.host(ctx, wire.TrunkName(shim.PID))
+	if err != nil {
+		return true
+	}
+	err = h.conn.ask(ctx, wire.Message{Type: wire.Look, Name: filepath.Base(s.dir)})
+	return !errors.Is(err, wire.ErrNotServed)
 }

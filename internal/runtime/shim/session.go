@@ -212,7 +212,7 @@ func (ses *session) find() error {
 	ctx := ses.slot.r.Ctx
 	l, st, lock, err := ses.slot.find(ctx)
 	if wire.IsMissing(err) { // the slot was removed, so nothing runs in it
-		st, err = &wire.State{Incarnation: ses.number + 1}, nil
+		st, err = &wire.State{Incarnation: ses.number + 1}, ses.slot.killLeft(ctx)
 	}
 	if err != nil {
 		return err

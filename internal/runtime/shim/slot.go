@@ -147,11 +147,13 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		}
 		lock, err := wire.TryLock(s.dir)
 		switch {
-		case err != nil && wire.IsMissing(err) && (proc.Observe(s.lastShim()) == proc.Dead ||
-			s.r.leftBy(ctx, filepath.Base(s.dir), s.lastShim().PID)):
-			return nil, nil, nil, err
-		case err != nil:
+		case err != nil && !wire.IsMissing(err):
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+		case err != nil && !s.isServedBy(ctx, s.lastShim()):
+			return nil, nil, nil, err
+		case err != nil: // The shim creates the directory again.
+			s.wake()
+			pause, derr = 100*time.Millisecond, err
 		case lock != nil:
 			ok, err := s.ended(ctx)
 			if ok {
@@ -193,14 +195,21 @@ func (s *slot) wake() {
 // ended reports whether the last shim of a slot has ended. It releases the lock a moment before
 // that, and has no lock if its file was removed.
 func (s *slot) ended(ctx context.Context) (bool, error) {
+	shim := s.lastShim()
 	st, err := wire.ReadState(s.dir)
-	if err != nil {
-		return true, nil // there is no better evidence than the lock
+	if err == nil {
+		shim = st.Shim
+	}
+	switch {
+	case !s.isServedBy(ctx, shim):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("shim %d is running, but the state of the slot cannot be read: %w", shim.PID, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
-	if err := st.Shim.AwaitDeath(ctx); err != nil {
-		return false, fmt.Errorf("shim %d is running, but does not hold the lock of the slot: %w", st.Shim.PID, err)
+	if err := shim.AwaitDeath(ctx); err != nil {
+		return false, fmt.Errorf("shim %d is running, but does not hold the lock of the slot: %w", shim.PID, err)
 	}
 	return true, nil
 }
@@ -249,6 +258,31 @@ func (s *slot) conclude(ctx context.Context) (*wire.State, error) {
 	}
 	s.leaveGroups(st)
 	return st, nil
+}
+
+// killLeft kills what is left of the last incarnation of a slot that was removed. It has the lock
+// of the slot meanwhile, so that nothing is started there.
+func (s *slot) killLeft(ctx context.Context) error {
+	err := os.MkdirAll(s.r.Dir, 0o700)
+	if err == nil {
+		err = os.Mkdir(s.dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
+	lock, err := wire.TryLock(s.dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	case lock == nil:
+		return fmt.Errorf("%w: the slot is in use again", runtime.ErrUnknown)
+	}
+	defer lock.Close()
+	st, err := s.conclude(ctx)
+	if err != nil || st.Incarnation > 0 { // another process has used it again
+		return err
+	}
+	return os.RemoveAll(s.dir)
 }
 
 // Start creates a session of a new incarnation, once its process exists.
@@ -420,7 +454,7 @@ func (s *slot) remove(ctx context.Context) error {
 	}
 	defer s.release()
 	s.dropIdle()
-	if _, err := os.Lstat(s.dir); wire.IsMissing(err) {
+	if _, err := os.Lstat(s.dir); wire.IsMissing(err) && !s.isServedBy(ctx, s.lastShim()) {
 		return nil
 	}
 	for {
