@@ -31,7 +31,9 @@ func agent(args []string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}
-	fmt.Fprintf(journal, "%s %s %d\n", line, os.Getenv("COPPICE_INCARNATION"), os.Getpid())
+	incarnation := os.Getenv("COPPICE_INCARNATION")
+	fmt.Println("start", incarnation) // what is in the journal is in the log, too
+	fmt.Fprintf(journal, "%s %s %d\n", line, incarnation, os.Getpid())
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	var crash <-chan time.Time
@@ -40,7 +42,8 @@ func agent(args []string) {
 	}
 	select {
 	case <-stop:
-		fmt.Fprintf(journal, "stop %s %d\n", os.Getenv("COPPICE_INCARNATION"), os.Getpid())
+		fmt.Println("stop", incarnation)
+		fmt.Fprintf(journal, "stop %s %d\n", incarnation, os.Getpid())
 	case <-crash:
 		os.Exit(1)
 	}

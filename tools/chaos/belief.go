@@ -138,7 +138,7 @@ func runBeliefs(o options) (err error) {
 		return err
 	}
 	var b strings.Builder
-	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
+	b.WriteString(o.header())
 	for i := range o.agents {
 		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\nbackoff "+
 			"= \"none\"\n[agent.beliefs]\n"+

@@ -1,30 +1,31 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
 // life is the log's account of one incarnation.
 type life struct {
 	started, ended int
+	stopping, lost bool // it was to stop; its shim was killed
 	events         []string
 }
 
-// check compares the journals of the agents with the event log. The fleet has
-// been stopped, so that both are complete.
-func check(o options) error {
+// check compares the journals of the agents with the event log, with their output, and with what was killed: hits, by
+// name and pid. The fleet has been stopped, so that all are complete.
+func check(o options, hits map[string]map[int]bool) error {
 	p, err := project.Open(filepath.Join(o.dir, "coppice.toml"))
 	if err != nil {
 		return err
@@ -69,26 +70,32 @@ func check(o options) error {
 			of[e.Incarnation] = l
 		}
 		l.events = append(l.events, fmt.Sprintf("%d %s %s", e.Seq, e.Type, e.Message))
+		l.lost = l.lost || e.Type == event.AgentLost
 		switch e.Type {
 		case event.AgentStarted:
 			l.started++
+		case event.AgentStopping:
+			l.stopping = true
 		case event.AgentCrashed, event.AgentExited, event.AgentLost, event.AgentStopped:
 			l.ended++
 		}
 	}
 	starts := 0
 	for i := range o.agents {
-		name, stays := fmt.Sprintf("stay-%d", i), true
+		name := fmt.Sprintf("stay-%d", i)
 		if i < o.crashing {
-			name, stays = fmt.Sprintf("crash-%d", i), false
+			name = fmt.Sprintf("crash-%d", i)
 		}
-		n, err := checkAgent(o.dir, name, stays, lives["chaos/"+name])
-		starts += n
-		if err != nil {
-			errs = append(errs, err)
+		found, stopped, err := readLives(o.dir, name)
+		starts += len(found)
+		errs = append(errs, err, checkAgent(name, found, lives["chaos/"+name]),
+			checkOutput(p, name, found, stopped, lives["chaos/"+name]))
+		if i >= o.crashing {
+			errs = append(errs, checkRestarts(name, found, lives["chaos/"+name], hits[name]))
 		}
 	}
 	o.say("%d events, %d lives of %d agents checked", events, starts, o.agents)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) > 20 {
 		errs = append(errs[:20], fmt.Errorf("and %d more", len(errs)-20))
 	}
@@ -96,45 +103,63 @@ func check(o options) error {
 }
 
 // checkAgent holds the log to the journal of one agent.
-func checkAgent(dir, name string, stays bool, lives map[uint64]*life) (starts int, err error) {
-	f, err := os.Open(filepath.Join(dir, name+".journal"))
-	if err != nil {
-		return 0, fmt.Errorf("%s never ran: %w", name, err)
+func checkAgent(name string, found []agentLife, lives map[uint64]*life) error {
+	if len(found) == 0 {
+		return fmt.Errorf("%s never ran", name)
 	}
-	defer f.Close()
-	var incarnations []uint64
-	stopped := false
-	for s := bufio.NewScanner(f); s.Scan(); {
-		what, rest, _ := strings.Cut(s.Text(), " ")
-		number, _, _ := strings.Cut(rest, " ")
-		n, err := strconv.ParseUint(number, 10, 64)
-		switch {
-		case err != nil:
-			return 0, fmt.Errorf("%s: journal line %q", name, s.Text())
-		case what == "twice":
-			return 0, fmt.Errorf("%s ran twice at the same time, incarnation %d", name, n)
-		case stopped:
-			return 0, fmt.Errorf("%s was stopped before the end, or went on after it: %s", name, s.Text())
-		case what == "stop":
-			stopped = true
-			continue
-		case len(incarnations) > 0 && n <= incarnations[len(incarnations)-1]:
-			return 0, fmt.Errorf("%s: incarnation %d was started after %d", name, n, incarnations[len(incarnations)-1])
-		}
-		incarnations = append(incarnations, n)
-	}
-	if stays && len(incarnations) != 1 {
-		return len(incarnations), fmt.Errorf("%s was started %d times, expected once", name, len(incarnations))
-	}
-	for _, n := range incarnations {
+	for i, f := range found {
 		// the last may be stopped while it starts
-		if l := lives[n]; l == nil || l.ended != 1 || l.started != 1 && !(stopped && n == last(incarnations)) {
-			return len(incarnations),
-				fmt.Errorf("%s: incarnation %d is not started once and ended once in the log:%s", name, n,
-					around(lives, n))
+		l := lives[f.incarnation]
+		if l == nil || l.ended != 1 || l.started != 1 && !(l.stopping && i == len(found)-1) {
+			return fmt.Errorf("%s: incarnation %d is not started once and ended once in the log:%s", name,
+				f.incarnation, around(lives, f.incarnation))
 		}
 	}
-	return len(incarnations), nil
+	return nil
+}
+
+// checkRestarts checks that an agent that does not crash was restarted once for each time that it was killed. It may
+// have been killed before it could write its journal.
+func checkRestarts(name string, found []agentLife, lives map[uint64]*life, hits map[int]bool) error {
+	for i, f := range found {
+		if hits[f.pid] != (i < len(found)-1) {
+			return fmt.Errorf("%s: incarnation %d of %d was killed: %v:%s", name, f.incarnation, len(found),
+				hits[f.pid], around(lives, f.incarnation))
+		}
+	}
+	if len(lives) != len(hits)+1 {
+		return fmt.Errorf("%s was killed %d times, and has %d lives:%s", name, len(hits), len(lives), around(lives, 2))
+	}
+	return nil
+}
+
+// checkOutput looks for the lines of all lives in the output of an agent. What a life wrote just before its shim was
+// killed may be missing, also if it ended before and only the shim knew.
+func checkOutput(
+	p project.Project, name string, found []agentLife, stopped bool, lives map[uint64]*life,
+) error {
+	file, err := slots.LogFile(p.Slots(), "chaos/"+name)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for i, f := range found {
+		for _, what := range []string{"start", "stop"} {
+			n := strings.Count("\n"+string(text), fmt.Sprintf("\n%s %d\n", what, f.incarnation))
+			expected := 1
+			if what == "stop" && !(stopped && i == len(found)-1) {
+				expected = 0
+			}
+			l := lives[f.incarnation]
+			if n != expected && !(n < expected && l != nil && l.lost) {
+				return fmt.Errorf("%s: %d lines say \"%s %d\", expected %d", name, n, what, f.incarnation, expected)
+			}
+		}
+	}
+	return nil
 }
 
 // around returns the log's account of an incarnation and its neighbours.
@@ -147,5 +172,3 @@ func around(lives map[uint64]*life, n uint64) string {
 	}
 	return b.String()
 }
-
-func last(all []uint64) uint64 { return all[len(all)-1] }

@@ -1,6 +1,7 @@
-// Command chaos kills the daemon of a fleet with SIGKILL at random moments, again
-// and again, and checks what Coppice promises: no agent is ended by it, none
-// runs twice, no exit is missed, and the event log has neither gaps nor repeats.
+// Command chaos kills the daemon, shims and agents of a fleet with SIGKILL at random
+// moments, again and again, and checks what Coppice promises: each agent that was killed,
+// alone or with its shim, is restarted once and no other, none runs twice, no exit and no
+// output is missed, no process is left, and the event log has neither gaps nor repeats.
 // With -beliefs it kills agents and their shims, too, while the agents write
 // beliefs: what was acknowledged is there, whole. With -orders it kills the
 // daemon while orders fire: each firing runs once, and none is forgotten. With
@@ -38,7 +39,8 @@ func main() {
 	flag.StringVar(&o.coppice, "coppice", "bin/coppice", "the program to test")
 	flag.IntVar(&o.agents, "agents", 200, "agents in all")
 	flag.IntVar(&o.crashing, "crashing", 20, "of these, how many crash all the time")
-	flag.IntVar(&o.rounds, "rounds", 100, "how often the daemon is killed")
+	flag.IntVar(&o.perShim, "per-shim", 32, "agents that share a shim")
+	flag.IntVar(&o.rounds, "rounds", 100, "how often something is killed")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
 	beliefs := flag.Bool("beliefs", false, "kill agents, shims and the daemon while agents write beliefs")
 	orders := flag.Bool("orders", false, "kill the daemon while orders fire")
@@ -73,6 +75,7 @@ func main() {
 type options struct {
 	coppice          string
 	agents, crashing int
+	perShim          int
 	rounds, runs     int
 	divided          int
 	seed             uint64
@@ -80,7 +83,13 @@ type options struct {
 	say              func(format string, args ...any)
 }
 
-// run is a whole trial: a fleet, its daemon killed over and over, the check.
+// header returns the beginning of the file of a fleet.
+func (o options) header() string {
+	return fmt.Sprintf("[project]\nname = \"chaos\"\n\n[daemon]\nagents_per_shim = %d\n\n"+
+		"[supervision]\nmax_restarts = \"unlimited\"\n", o.perShim)
+}
+
+// run is a whole trial: a fleet, its processes killed over and over, the check.
 func run(o options) (err error) {
 	coppice, err := filepath.Abs(o.coppice)
 	if err != nil {
@@ -93,13 +102,14 @@ func run(o options) (err error) {
 	if err := writeProject(o, self); err != nil {
 		return err
 	}
-	rnd := rand.New(rand.NewPCG(o.seed, 0))
-	up := func() (took time.Duration, err error) {
+	killer := newFleetKiller(o.dir, rand.New(rand.NewPCG(o.seed, 0)))
+	var slowest time.Duration
+	up := func() error {
 		began := time.Now()
-		err = upDaemon(coppice, o.dir)
-		return time.Since(began), err
+		defer func() { slowest = max(slowest, time.Since(began)) }()
+		return upDaemon(coppice, o.dir)
 	}
-	if _, err := up(); err != nil {
+	if err := up(); err != nil {
 		return err
 	}
 	socket, err := endpoint.Path(o.dir)
@@ -114,33 +124,34 @@ func run(o options) (err error) {
 		}
 	}()
 
-	var slowest time.Duration
+	slowest = 0
 	for round := range o.rounds {
-		time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond) // the random moment
-		if err := killDaemon(o.dir); err != nil {
+		time.Sleep(time.Duration(killer.rnd.IntN(300)) * time.Millisecond) // the random moment
+		if err := killer.strike(up); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		took, err := up()
-		if err != nil {
-			return fmt.Errorf("round %d: %w", round, err)
-		}
-		slowest = max(slowest, took)
 		if (round+1)%10 == 0 {
 			o.say("%d rounds", round+1)
 		}
 	}
-	o.say("%d rounds, the slowest return took %v", o.rounds, slowest.Round(time.Millisecond))
+	if err := killer.settled(); err != nil {
+		return err
+	}
+	o.say("%d rounds, killed %v, the slowest return took %v", o.rounds, killer.killed, slowest.Round(time.Millisecond))
 	running = false
 	if err := down(client, o.dir); err != nil { // so that the journals and the log are about the same time
 		return err
 	}
-	return check(o)
+	if err := killer.left(); err != nil {
+		return err
+	}
+	return check(o, killer.hits)
 }
 
 // writeProject writes the fleet's file.
 func writeProject(o options, self string) error {
 	var b strings.Builder
-	b.WriteString("[project]\nname = \"chaos\"\n\n[supervision]\nmax_restarts = \"unlimited\"\n")
+	b.WriteString(o.header())
 	for i := range o.agents {
 		kind := "stay"
 		if i < o.crashing {

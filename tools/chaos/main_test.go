@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,20 +30,32 @@ func TestMain(m *testing.M) {
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	coppice := build(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	if err := run(options{coppice: coppice, agents: 30, crashing: 6, rounds: 10, seed: seed, dir: t.TempDir(), say: t.Logf}); err != nil {
-		t.Error(err)
+	for perShim, rounds := range map[int]int{1: 5, 8: 10} {
+		t.Run(fmt.Sprint(perShim), func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			if err := run(options{coppice: coppice, agents: 30, crashing: 6, perShim: perShim, rounds: rounds,
+				seed: seed, dir: t.TempDir(), say: t.Logf}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 func TestBeliefChaos(t *testing.T) {
 	t.Parallel()
 	coppice := build(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	if err := runBeliefs(options{coppice: coppice, agents: 4, rounds: 25, seed: seed, dir: t.TempDir(), say: t.Logf}); err != nil {
-		t.Error(err)
+	for _, perShim := range []int{1, 32} {
+		t.Run(fmt.Sprint(perShim), func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			if err := runBeliefs(options{coppice: coppice, agents: 4, perShim: perShim, rounds: 12, seed: seed,
+				dir: t.TempDir(), say: t.Logf}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

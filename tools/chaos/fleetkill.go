@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fleetKiller kills the daemon, shims and agents of a fleet, and records which lives it has ended.
+type fleetKiller struct {
+	dir    string
+	rnd    *rand.Rand
+	hits   map[string]map[int]bool // pids of killed agents, by name
+	killed map[string]int          // how often, by kind
+}
+
+func newFleetKiller(dir string, rnd *rand.Rand) *fleetKiller {
+	return &fleetKiller{dir: dir, rnd: rnd, hits: map[string]map[int]bool{}, killed: map[string]int{}}
+}
+
+// fleetVictims are what a round kills.
+var fleetVictims = [][]string{
+	{"daemon"}, {"agents"}, {"shim"}, {"daemon", "agents"}, {"daemon", "shim"}, {"agents", "shim"}, {"shim", "daemon"},
+}
+
+// strike kills what a round kills; up starts the daemon again.
+func (k *fleetKiller) strike(up func() error) error {
+	back := func() error { return nil }
+	for _, what := range fleetVictims[k.rnd.IntN(len(fleetVictims))] {
+		k.killed[what]++
+		var err error
+		switch what {
+		case "daemon":
+			err, back = killDaemon(k.dir), up
+		case "agents":
+			k.killAgents()
+		case "shim":
+			err = k.killShim()
+		}
+		if err != nil {
+			return fmt.Errorf("killing: %s: %w", what, err)
+		}
+	}
+	return back()
+}
+
+// agents returns the names of the agents that run, by pid.
+func (k *fleetKiller) agents() map[int]string {
+	all := map[int]string{}
+	for pid, argv := range processes() {
+		if len(argv) == 5 && argv[1] == "agent" && argv[2] == k.dir {
+			all[pid] = argv[4]
+		}
+	}
+	return all
+}
+
+// killAgents kills some agents.
+func (k *fleetKiller) killAgents() {
+	all := k.agents()
+	for _, pid := range slices.Sorted(maps.Keys(all)) {
+		if k.rnd.IntN(len(all)) < 3 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			k.hit(all[pid], pid)
+		}
+	}
+}
+
+func (k *fleetKiller) hit(name string, pid int) {
+	if k.hits[name] == nil {
+		k.hits[name] = map[int]bool{}
+	}
+	k.hits[name][pid] = true
+}
+
+// killShim kills a shim. It is stopped first, so that it starts no agent that nobody sees.
+func (k *fleetKiller) killShim() error {
+	shims := k.shims()
+	if len(shims) == 0 {
+		return nil
+	}
+	shim := shims[k.rnd.IntN(len(shims))]
+	if err := syscall.Kill(shim, syscall.SIGSTOP); err != nil {
+		return nil // it has just ended
+	}
+	if err := waitStopped(shim); err != nil {
+		return err
+	}
+	for pid, name := range k.agents() {
+		if parentOf(pid) == shim {
+			k.hit(name, pid)
+		}
+	}
+	if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
+		return err
+	}
+	return waitGone(shim)
+}
+
+// shims returns the shims of the fleet.
+func (k *fleetKiller) shims() (all []int) {
+	for pid, argv := range processes() {
+		if len(argv) > 2 && argv[1] == "shim" && argv[2] == "run" && k.isInside(pid) {
+			all = append(all, pid)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// isInside reports whether the working directory of a process is in the fleet's.
+func (k *fleetKiller) isInside(pid int) bool {
+	at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	return err == nil && (at == k.dir || strings.HasPrefix(at, k.dir+"/"))
+}
+
+// waitStopped waits until no thread of a process runs.
+func waitStopped(pid int) error {
+	for range 6000 {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if !slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			return err == nil && !strings.Contains(string(stat), ") T ")
+		}) {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("process %d does not stop", pid)
+}
+
+// settled waits until each agent that was killed has started again.
+func (k *fleetKiller) settled() error {
+	var err error
+	for range 600 {
+		waits := ""
+		for name, hits := range k.hits {
+			var lives []agentLife
+			if lives, _, err = readLives(k.dir, name); err != nil {
+				return err
+			}
+			if len(lives) == 0 || hits[lives[len(lives)-1].pid] {
+				waits = name
+			}
+		}
+		if waits == "" {
+			return nil
+		}
+		err = fmt.Errorf("%s was killed, and has not started again", waits)
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+// left waits until no process of the fleet runs.
+func (k *fleetKiller) left() (err error) {
+	for range 200 {
+		err = nil
+		for pid, argv := range processes() {
+			if len(argv) > 2 && argv[1] == "agent" && argv[2] == k.dir || k.isInside(pid) {
+				err = errors.Join(err, fmt.Errorf("process %d is left: %q", pid, argv))
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return err
+}
+
+// agentLife is a line of a journal.
+type agentLife struct {
+	incarnation uint64
+	pid         int
+}
+
+// readLives reads the journal of an agent, and whether it was stopped in the end.
+func readLives(dir, name string) (lives []agentLife, stopped bool, err error) {
+	f, err := os.Open(filepath.Join(dir, name+".journal"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) != 3 {
+			return nil, false, fmt.Errorf("%s: journal line %q", name, s.Text())
+		}
+		n, err := strconv.ParseUint(fields[1], 10, 64)
+		pid, pidErr := strconv.Atoi(fields[2])
+		switch {
+		case err != nil || pidErr != nil:
+			return nil, false, fmt.Errorf("%s: journal line %q", name, s.Text())
+		case fields[0] == "twice":
+			return nil, false, fmt.Errorf("%s ran twice at the same time, incarnation %d", name, n)
+		case stopped:
+			return nil, false, fmt.Errorf("%s was stopped before the end, or went on after it: %s", name, s.Text())
+		case fields[0] == "stop":
+			stopped = true
+			continue
+		case len(lives) > 0 && n <= lives[len(lives)-1].incarnation:
+			return nil, false, fmt.Errorf("%s: incarnation %d was started after %d", name, n,
+				lives[len(lives)-1].incarnation)
+		}
+		lives = append(lives, agentLife{n, pid})
+	}
+	return lives, stopped, nil
+}
