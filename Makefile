@@ -12,7 +12,7 @@ TEST    := -race -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 # The packages that take longest, so that they begin first.
-LONG    := ./test ./tools/chaos ./internal/runtime/shim ./internal/store/sqlite
+LONG    := ./test ./tools/chaos ./internal/store/sqlite
 OTHERS  = $(LONG) $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN) $(LONG)),$(shell $(GO) list ./...))
 # In CI a test that fails is run once more, and the end of the run names it as one that is not certain. No
 # second run after a data race, and none that draws other cases: what was drawn is replayed.
