@@ -57,14 +57,14 @@ func (r *fileReader) add(oob []byte) error {
 	return nil
 }
 
-// take returns the file of a Serve, the lock of the slot.
+// take returns the file of a Serve, the lock of the slot. A file comes with the first byte of its
+// message or earlier, so that of the next Serve may be there, too.
 func (r *fileReader) take() (*os.File, error) {
-	if len(r.files) != 1 {
-		r.close()
+	if len(r.files) == 0 {
 		return nil, errors.New("a slot comes with its lock")
 	}
 	lock := r.files[0]
-	r.files = nil
+	r.files = r.files[1:]
 	return lock, nil
 }
 

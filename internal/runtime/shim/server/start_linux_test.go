@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +101,15 @@ type testClient struct {
 // client returns a client that s serves until the test ends.
 func client(t *testing.T, s *slot) *testClient {
 	t.Helper()
+	c, serve := waitingClient(t, s.shim)
+	c.slot = s.name
+	serve()
+	return c
+}
+
+// waitingClient returns a client that p serves from the call of serve until the test ends.
+func waitingClient(t *testing.T, p *shim) (c *testClient, serve func()) {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -111,22 +122,20 @@ func client(t *testing.T, s *slot) *testClient {
 		}
 		f.Close()
 	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		s.shim.serve(ends[1].(*net.UnixConn))
-	}()
+	var served sync.WaitGroup
 	t.Cleanup(func() {
 		ends[0].Close()
-		<-served
+		served.Wait()
 	})
 	ends[0].SetDeadline(time.Now().Add(20 * time.Second)) // only a failure takes that long
-	return &testClient{t, ends[0], wire.NewReader(ends[0]), s.name}
+	return &testClient{t: t, c: ends[0], r: wire.NewReader(ends[0])}, func() {
+		served.Go(func() { p.serve(ends[1].(*net.UnixConn)) })
+	}
 }
 
 func (c *testClient) send(m *wire.Message) {
 	c.t.Helper()
-	m.Name = c.slot
+	m.Name = cmp.Or(m.Name, c.slot)
 	b, err := wire.Encode(m)
 	if err == nil {
 		_, err = c.c.Write(b)
