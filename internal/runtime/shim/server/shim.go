@@ -51,26 +51,25 @@ func newShim(dir, key string) (*shim, error) {
 
 // take takes over a slot, whose lock a client has passed on.
 func (p *shim) take(name string, most int, lock *os.File) error {
-	err := p.check(name, lock)
-	if err == nil {
-		s := newSlot(p, name, lock)
-		if err = p.add(s, most); err == nil {
-			s.restoring.Lock() // another client may have its files restored already
-			err = s.link()
-			s.restoring.Unlock()
-			if err != nil {
-				p.left(s)
-				return fmt.Errorf("socket in %s: %w", s.dir, err)
-			}
-			s.mu.Lock()
-			s.startLinger()
-			s.mu.Unlock()
-		}
+	if err := p.check(name, lock); err != nil {
+		lock.Close()
+		return err
+	}
+	s := newSlot(p, name, lock)
+	err := s.link()
+	if err != nil {
+		err = fmt.Errorf("socket in %s: %w", s.dir, err)
+	} else {
+		err = p.add(s, most)
 	}
 	if err != nil {
 		lock.Close()
+		return err
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.startLinger()
+	return nil
 }
 
 func (p *shim) check(name string, lock *os.File) error {

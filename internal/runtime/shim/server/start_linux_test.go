@@ -153,11 +153,11 @@ func (c *testClient) read(wanted func(*wire.Message) bool) *wire.Message {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if m.Type == wire.Error {
-			c.t.Fatal(m.Failure.Err())
-		}
 		if wanted(m) {
 			return m
+		}
+		if m.Type == wire.Error {
+			c.t.Fatal(m.Failure.Err())
 		}
 	}
 }

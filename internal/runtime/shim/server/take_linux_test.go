@@ -84,3 +84,26 @@ func TestSeveralSlotsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A shim that cannot serve a slot does not keep its lock.
+func TestSlotThatCannotBeServed(t *testing.T) {
+	p := emptyShim(t, "a")
+	c, serve := waitingClient(t, p)
+	serve()
+	c.send(&wire.Message{Type: wire.Hello, V: wire.Version, ID: 1})
+	blocked := filepath.Join(p.dir, "a", wire.SocketFile)
+	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.give(2, p.dir, "a")
+	if m := c.answer(2); m.Type != wire.Error {
+		t.Errorf("a slot without a socket: %s", m.Type)
+	}
+	if err := os.RemoveAll(blocked); err != nil {
+		t.Fatal(err)
+	}
+	c.give(3, p.dir, "a")
+	if m := c.answer(3); m.Type != wire.Status {
+		t.Errorf("then: %s, %v", m.Type, m.Failure.Err())
+	}
+}
