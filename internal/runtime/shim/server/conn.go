@@ -220,20 +220,27 @@ func (p *shim) serve(uc *net.UnixConn) {
 	files := &fileReader{c: uc}
 	err = c.handleRequests(files)
 	files.close()
-	for _, r := range c.slots {
-		r.done.Wait()
-	}
-	if !errors.Is(err, io.EOF) && c.listener == nil {
+	if errors.Is(err, io.EOF) {
+		c.await()
+	} else if c.listener == nil {
 		c.answer(&wire.Message{}, nil, err)
 	}
 	c.end()
 	<-c.gone
+	c.await()
 	p.removeConn(c)
 	for s := range c.slots {
 		s.leftBy(c)
 	}
 	p.restoreFiles()
 	p.releaseMemory()
+}
+
+// await waits for the requests that are being handled.
+func (c *conn) await() {
+	for _, r := range c.slots {
+		r.wait()
+	}
 }
 
 // handleRequests answers the requests of a client until the connection ends. The error is never
@@ -293,14 +300,17 @@ func (c *conn) handle(m *wire.Message, files *fileReader) error {
 		return nil
 	}
 	if c.slots[s] == nil {
-		c.slots[s] = &requests{handle: func(m *wire.Message) {
+		c.slots[s] = newRequests(func(m *wire.Message) {
 			st, err := s.handle(c, m)
 			c.answer(m, st, err)
-		}}
+		})
 	}
 	switch m.Type {
 	case wire.Hello, wire.Serve:
 		s.greet(c, m)
+	case wire.Look:
+		st, err := s.handle(c, m)
+		c.answer(m, st, err)
 	case wire.Attach, wire.Follow, wire.Unfinished, wire.Listen:
 		_, err := s.handle(c, m)
 		c.answer(m, nil, err)
@@ -311,53 +321,11 @@ func (c *conn) handle(m *wire.Message, files *fileReader) error {
 			c.listener.begin()
 		}
 	default:
-		return c.slots[s].add(m)
-	}
-	return nil
-}
-
-// requests are what a client asks of a slot, one after the other. Those for another slot do not
-// wait: a start, and a write to an agent that does not read, take some time.
-type requests struct {
-	handle func(*wire.Message)
-
-	done sync.WaitGroup // with run
-
-	mu      sync.Mutex
-	waiting []*wire.Message
-	running bool
-}
-
-// maxRequests bounds the requests of a client for a slot that are not answered.
-const maxRequests = 256
-
-func (r *requests) add(m *wire.Message) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.waiting) >= maxRequests {
-		return fmt.Errorf("more than %d requests without an answer", maxRequests)
-	}
-	r.waiting = append(r.waiting, m)
-	if !r.running {
-		r.running = true
-		r.done.Go(r.run)
-	}
-	return nil
-}
-
-func (r *requests) run() {
-	for {
-		r.mu.Lock()
-		if len(r.waiting) == 0 {
-			r.waiting, r.running = nil, false
-			r.mu.Unlock()
-			return
+		if err := c.slots[s].add(m); err != nil {
+			c.answer(m, nil, err)
 		}
-		m := r.waiting[0]
-		r.waiting = r.waiting[1:]
-		r.mu.Unlock()
-		r.handle(m)
 	}
+	return nil
 }
 
 // greet makes a client one of the slot, and answers with its state.
