@@ -204,7 +204,7 @@ func TestKillOfAShimThatHangs(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, family))
 	ids := pids(t, s, 4)
-	shimOf(s).Signal(syscall.SIGSTOP)
+	trace(t, shimOf(s))
 	s.Stop()
 	s.Kill()
 	select {

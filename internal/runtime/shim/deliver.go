@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -10,8 +11,8 @@ import (
 )
 
 const (
-	// killTimeout is the time that a shim has to carry out a Kill before it is killed itself. It
-	// is well below supervisor.KillGrace.
+	// killTimeout is the time that a shim has to carry out a Kill before it is continued and, if it
+	// does not answer, killed itself. It is well below supervisor.KillGrace.
 	killTimeout = 3 * time.Second
 	// lookTimeout bounds its answer after that.
 	lookTimeout = time.Second
@@ -33,7 +34,7 @@ func (ses *session) StopWithin(grace time.Duration) {
 	ses.Stop()
 }
 
-// Kill makes the agent end, if necessary by killing its shim.
+// Kill makes the agent end, if necessary by killing its shim, with all agents of that.
 func (ses *session) Kill() { ses.want(wire.Kill) }
 
 func (ses *session) want(what string) {
@@ -69,7 +70,7 @@ func (ses *session) deliver() {
 		if ses.tryDeliver(what) {
 			continue
 		}
-		if ses.overdue() {
+		if ses.overdue() && !ses.continues() {
 			ses.killShim()
 		}
 		select {
@@ -124,6 +125,19 @@ func (ses *session) overdue() bool {
 	}
 	ses.killing = time.Now()
 	return true
+}
+
+// continues continues a shim that may be stopped, and reports whether it answers then. One that does
+// has other agents, and is not killed: it carries out what it was asked for.
+func (ses *session) continues() bool {
+	ses.mu.Lock()
+	shim := ses.state.Shim
+	ses.mu.Unlock()
+	shim.Signal(syscall.SIGCONT)
+	ctx, cancel := context.WithTimeout(ses.slot.r.Ctx, lookTimeout)
+	defer cancel()
+	_, err := ses.request(ctx, wire.Message{Type: wire.Look})
+	return err == nil || errors.Is(err, runtime.ErrEnded)
 }
 
 // awaitEndOrAnswer waits for the end after a Kill. At a given time it asks whether the shim can

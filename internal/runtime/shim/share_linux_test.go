@@ -204,6 +204,22 @@ func TestNoSlotForAShimThatHangs(t *testing.T) {
 	}
 }
 
+// A kill of an agent whose shim is stopped costs the other agents of the shim nothing.
+func TestKillBelowAStoppedShim(t *testing.T) {
+	t.Parallel()
+	r := open(t, slotsDir(t))
+	all := sleepers(t, r, "app/a", "app/b")
+	shim := shimOf(all[0])
+	shim.Signal(syscall.SIGSTOP)
+	awaitStopped(t, shim.PID)
+	all[0].Kill()
+	wait(t, "the end", all[0].Done())
+	if e := all[0].Exit(); e.Kind != supervisor.Killed {
+		t.Errorf("exit = %v, want that it was killed", e)
+	}
+	mustRun(t, all[1])
+}
+
 // Processes below a shared shim are told apart, also those that an agent has left behind, by a
 // runtime that has started them and by one that only sees the slots.
 func TestOwnersInASharedShim(t *testing.T) {
