@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -239,9 +240,23 @@ func (s *slot) giveTo(ctx context.Context, h *host, lock *os.File) (*link, error
 	s.setShim(h.conn.shim()) // before there is an agent, whose owner must be known then
 	if _, err := l.call(ctx, wire.Message{Type: wire.Serve, Most: int(s.r.perShim.Load())}, lock); err != nil {
 		l.close(slots.ErrClosed)
-		return nil, err
+		return nil, h.notServed(ctx, err)
 	}
 	return l, nil
+}
+
+// notServed returns the error of a shim that was to serve a slot. One that did not answer and has not
+// ended has the lock, and may serve the slot later: no other shim may get it now.
+func (h *host) notServed(ctx context.Context, err error) error {
+	if !errors.Is(err, errSilent) && !errors.Is(err, errLinkLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wakeTime)
+	defer cancel()
+	if shim := h.conn.shim(); shim.AwaitDeath(ctx) != nil {
+		return fmt.Errorf("%w: shim %d may serve the slot: %v", runtime.ErrUnknown, shim.PID, err)
+	}
+	return err
 }
 
 // dial returns a link to a slot that is served, and its state.

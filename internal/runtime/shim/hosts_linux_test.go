@@ -1,0 +1,51 @@
+package shim
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+)
+
+// A shim that may have got a slot, and has not answered, is the only one that may serve it: a second
+// one could start the agent, too.
+func TestSlotThatAShimMayHave(t *testing.T) {
+	r := open(t, slotsDir(t))
+	ours, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	end, err := net.FileConn(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	go func() { // a shim that hangs up when it gets a slot
+		defer end.Close()
+		requests := wire.NewReader(end)
+		for {
+			m, err := requests.Read()
+			if err != nil || m.Type == wire.Serve {
+				return
+			}
+			st := &wire.State{Version: wire.Version} // of no process, so that it has ended when it hangs up
+			b, err := wire.Encode(&wire.Message{Type: wire.Status, ID: m.ID, State: st, Key: "app"})
+			if err != nil {
+				return
+			}
+			end.Write(b)
+		}
+	}()
+	h := &host{ready: make(chan struct{})}
+	h.open(r, func() (*conn, error) { return greet(ctxOf(t), ours, "") })
+	if h.err != nil {
+		t.Fatal(h.err)
+	}
+	if _, err := r.Start(ctxOf(t), sh("app/a", 1, "exec sleep 1000")); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("start: %v, want that it is unknown which shim has the slot", err)
+	}
+	start(t, r, sh("app/a", 1, "exec sleep 1000")) // when the lock is free
+}
