@@ -56,8 +56,8 @@ func (r *Runtime) host(ctx context.Context, name string) (*host, error) {
 		h = &host{ready: make(chan struct{})}
 		r.hosts.byName[name] = h
 		r.hosts.mu.Unlock()
-		h.open(r, func() (*conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		h.open(r, func() (*conn, error) { // not with ctx: others wait for the same connection
+			ctx, cancel := context.WithTimeout(r.Ctx, listTimeout)
 			defer cancel()
 			c, err := connect(ctx, r.Dir, name)
 			if err != nil {
@@ -138,7 +138,8 @@ func (r *Runtime) reserve(ctx context.Context, key string) (*host, error) {
 	h := &host{ready: make(chan struct{}), key: key, slots: 1}
 	r.hosts.byKey[key] = append(r.hosts.byKey[key], h)
 	r.hosts.mu.Unlock()
-	h.open(r, func() (*conn, error) { return r.startShim(ctx, key) })
+	// Not with ctx: other agents wait for the same shim.
+	h.open(r, func() (*conn, error) { return r.startShim(r.Ctx, key) })
 	return h, h.err
 }
 

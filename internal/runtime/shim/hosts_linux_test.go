@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"context"
 	"errors"
 	"net"
 	"testing"
@@ -48,4 +49,19 @@ func TestSlotThatAShimMayHave(t *testing.T) {
 		t.Errorf("start: %v, want that it is unknown which shim has the slot", err)
 	}
 	start(t, r, sh("app/a", 1, "exec sleep 1000")) // when the lock is free
+}
+
+// A start that is given up while its shim starts does not fail those that wait for the same shim.
+func TestGivenUpStartOfAShim(t *testing.T) {
+	r := open(t, slotsDir(t))
+	ctx, cancel := context.WithTimeout(context.Background(), 1)
+	defer cancel()
+	<-ctx.Done()
+	h, err := r.reserve(ctx, "app")
+	if err != nil || h.conn == nil {
+		t.Fatalf("the shim has not started: %v", err)
+	}
+	if again, err := r.reserve(ctxOf(t), "app"); err != nil || again != h {
+		t.Errorf("the next start does not use it: %v", err)
+	}
 }
