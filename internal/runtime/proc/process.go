@@ -61,6 +61,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 		}
 	}
 
+	awaitProgram(cmd.Dir, file)
 	rules, err := cmd.Paths.Open()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCommand, err)
