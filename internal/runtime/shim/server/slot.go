@@ -196,7 +196,9 @@ func (s *slot) save(name string, v any) {
 	}
 	err := write()
 	if wire.IsMissing(err) {
-		s.restoreFiles()
+		if s.createFiles() && name != wire.StateFile {
+			s.saveState()
+		}
 		err = write()
 	}
 	s.setDetail(err)
@@ -212,25 +214,31 @@ func (s *slot) setDetail(err error) {
 	s.state.Detail = err.Error()
 }
 
-// restoreFiles creates removed files again: the socket or the whole directory. It does nothing
-// if another shim has taken the slot meanwhile.
+// restoreFiles creates removed files again: the socket or the whole directory.
 func (s *slot) restoreFiles() {
+	if s.createFiles() {
+		s.saveState()
+	}
+}
+
+// createFiles is restoreFiles without the state file, and reports whether that is to be written. It
+// does nothing if another shim has taken the slot meanwhile.
+func (s *slot) createFiles() (fresh bool) {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
 	if s.left {
-		return
+		return false
 	}
 	s.mu.Lock()
 	lock := s.lock
 	s.mu.Unlock()
-	fresh := false
 	if !wire.SameFile(lock, filepath.Join(s.dir, wire.LockFile)) {
 		if os.MkdirAll(s.dir, 0o700) != nil {
-			return
+			return false
 		}
 		f, err := wire.TryLock(s.dir)
 		if err != nil || f == nil {
-			return
+			return false
 		}
 		s.mu.Lock()
 		s.lock = f
@@ -241,9 +249,7 @@ func (s *slot) restoreFiles() {
 	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {
 		s.link()
 	}
-	if fresh {
-		s.saveState()
-	}
+	return fresh
 }
 
 // link makes the socket of the shim that of the slot.
