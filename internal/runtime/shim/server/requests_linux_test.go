@@ -31,7 +31,8 @@ func TestRequestsBehindOneThatWaits(t *testing.T) {
 	}
 	write(wire.MaxData) // fills the pipe
 	c.answer(first)
-	for range maxRequests + 2 { // one is handled, or will be
+	write(wire.MaxData) // waits
+	for range maxRequests + 1 {
 		write(1)
 	}
 	failed := make(map[uint64]error)
