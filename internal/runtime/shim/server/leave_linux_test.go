@@ -51,3 +51,37 @@ func TestFilesThatVanishRepeatedly(t *testing.T) {
 		t.Error("in the end its files are missing")
 	}
 }
+
+// A client that gets the lock of a slot that a shim leaves may give it back to that shim immediately.
+func TestSlotIsLeftBeforeItsLockIsFree(t *testing.T) {
+	p := emptyShim(t, "a", "b")
+	lockOf := func(name string) *os.File {
+		for {
+			lock, err := wire.TryLock(filepath.Join(p.dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lock != nil {
+				return lock
+			}
+		}
+	}
+	for _, name := range []string{"b", "a"} {
+		if err := p.take(name, 2, lockOf(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound(t, "leaving and taking a slot", func() {
+		for range 300 {
+			s := p.slot("a")
+			s.mu.Lock()
+			s.linger.Stop()
+			s.close()
+			s.mu.Unlock()
+			if err := p.take("a", 2, lockOf("a")); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+}

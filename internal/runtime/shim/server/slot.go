@@ -283,10 +283,11 @@ func (s *slot) leave() {
 			c.end()
 		}
 	}
-	s.lock.Close()
+	lock := s.lock
 	s.mu.Unlock()
 	s.restoring.Unlock()
 	s.shim.left(s)
+	lock.Close() // after that a client may give the slot back
 }
 
 // isRunning reports whether an agent runs in the slot, or is about to.
