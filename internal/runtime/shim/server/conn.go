@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"sync"
@@ -285,6 +286,7 @@ func (c *conn) handleRequests(files *fileReader) error {
 // handle handles a request about a slot. Only what takes no time is answered before it returns.
 func (c *conn) handle(m *wire.Message, files *fileReader) error {
 	if m.Type == wire.Serve {
+		c.forgetLeft()
 		lock, err := files.take()
 		if err == nil {
 			err = c.shim.take(m.Name, m.Most, lock)
@@ -326,6 +328,11 @@ func (c *conn) handle(m *wire.Message, files *fileReader) error {
 		}
 	}
 	return nil
+}
+
+// forgetLeft forgets the slots that the shim has left.
+func (c *conn) forgetLeft() {
+	maps.DeleteFunc(c.slots, func(s *slot, r *requests) bool { return c.shim.slot(s.name) != s && r.idle() })
 }
 
 // greet makes a client one of the slot, and answers with its state.

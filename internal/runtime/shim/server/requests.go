@@ -28,6 +28,9 @@ func (r *requests) wait() {
 	r.others.done.Wait()
 }
 
+// idle reports whether there is no request.
+func (r *requests) idle() bool { return r.kills.idle() && r.others.idle() }
+
 // queue handles requests one after the other.
 type queue struct {
 	handle func(*wire.Message)
@@ -54,6 +57,12 @@ func (q *queue) add(m *wire.Message) error {
 		q.done.Go(q.run)
 	}
 	return nil
+}
+
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.running
 }
 
 func (q *queue) run() {

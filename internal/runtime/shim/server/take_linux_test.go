@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -105,5 +106,44 @@ func TestSlotThatCannotBeServed(t *testing.T) {
 	c.give(3, p.dir, "a")
 	if m := c.answer(3); m.Type != wire.Status {
 		t.Errorf("then: %s, %v", m.Type, m.Failure.Err())
+	}
+}
+
+// A connection keeps nothing of the slots that the shim has left, of which a daemon gives it one for
+// each job.
+func TestNothingIsKeptOfLeftSlots(t *testing.T) {
+	const n = 20
+	p := emptyShim(t, "kept")
+	c := &conn{
+		shim: p, wake: make(chan struct{}, 1), gone: make(chan struct{}), slots: make(map[*slot]*requests),
+		unsent: []byte("\n"), // so that nothing is written
+	}
+	serve := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := wire.TryLock(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := &fileReader{files: []*os.File{lock}}
+		if err := c.handle(&wire.Message{Type: wire.Serve, Name: name, Most: n}, files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve("kept")
+	for i := range n {
+		name := fmt.Sprint("job", i)
+		serve(name)
+		s := p.slot(name)
+		s.mu.Lock()
+		s.linger.Stop()
+		s.closing = true
+		s.mu.Unlock()
+		s.leave()
+	}
+	if len(c.slots) > 2 {
+		t.Errorf("it has %d slots, the shim %d", len(c.slots), len(p.all()))
 	}
 }
