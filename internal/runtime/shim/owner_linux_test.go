@@ -57,3 +57,18 @@ func TestOwner(t *testing.T) {
 		t.Errorf("of a runtime that has not adopted it: %q at %d", path, at)
 	}
 }
+
+// The process of an incarnation that has ended is forgotten.
+func TestOwnersOfEndedIncarnations(t *testing.T) {
+	r := open(t, slotsDir(t))
+	for n := range uint64(3) {
+		s := start(t, r, sh("app/a", n+1, "exec sleep 1000"))
+		s.Kill()
+		wait(t, "the end", s.Done())
+	}
+	r.owners.mu.Lock()
+	defer r.owners.mu.Unlock()
+	if len(r.owners.agents) > 0 {
+		t.Errorf("%d processes are known, and none runs", len(r.owners.agents))
+	}
+}

@@ -93,7 +93,7 @@ func (ses *session) abandon() {
 	ses.finish()
 }
 
-// finish closes done. Needs mu.
+// finish forgets the process and closes done. Needs mu.
 func (ses *session) finish() {
 	if ses.hasEnded() {
 		return
@@ -101,6 +101,7 @@ func (ses *session) finish() {
 	if !slots.IsClosed(ses.ready) {
 		close(ses.ready)
 	}
+	ses.slot.r.owners.setAgent(ses.slot, ses.state.Agent, proc.Identity{})
 	close(ses.done)
 }
 
