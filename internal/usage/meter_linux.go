@@ -24,16 +24,13 @@ type processID struct {
 }
 
 // Sample returns the resources of each agent on this machine by path, including its descendants and
-// its shim. Processes that this user cannot read are not counted.
+// what it has left behind. Processes that this user cannot read are not counted.
 func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string]Resources {
 	usages, err := proc.Usages()
 	if err != nil {
 		return nil
 	}
-	children := map[int][]int{}
-	for pid, u := range usages {
-		children[u.Parent] = append(children[u.Parent], pid)
-	}
+	all := newProcesses(usages, isShim, proc.ReadMark)
 	now := time.Now()
 	elapsed := now.Sub(m.at)
 	before := m.cpu
@@ -44,7 +41,7 @@ func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string
 			continue
 		}
 		var sum Resources
-		for _, pid := range family(n.PID, isShim, usages, children) {
+		for _, pid := range all.family(n.PID) {
 			u := usages[pid]
 			id := processID{pid, u.Start}
 			m.cpu[id] = u.CPU
@@ -58,30 +55,61 @@ func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string
 	return used
 }
 
-// isShim reports whether a process is the shim of an agent.
+// isShim reports whether a process is a shim.
 func isShim(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	args := bytes.SplitN(line, []byte{0}, 4)
 	return err == nil && len(args) == 4 && string(args[1]) == "shim" && string(args[2]) == server.RunArg
 }
 
-// family returns an agent, its shim and the descendants of both. A descendant whose parent
-// has exited is a child of the shim.
-func family(agent int, isShim func(pid int) bool, usages map[int]proc.Usage, children map[int][]int) []int {
+// processes are those of the machine, at one time.
+type processes struct {
+	usages   map[int]proc.Usage
+	children map[int][]int
+	isShim   func(pid int) bool
+	markOf   func(pid int) proc.Mark
+	marks    map[int]proc.Mark // that were read
+}
+
+func newProcesses(
+	usages map[int]proc.Usage, isShim func(pid int) bool, markOf func(pid int) proc.Mark,
+) *processes {
+	p := &processes{usages, map[int][]int{}, isShim, markOf, map[int]proc.Mark{}}
+	for pid, u := range usages {
+		p.children[u.Parent] = append(p.children[u.Parent], pid)
+	}
+	return p
+}
+
+// family returns an agent and its descendants. A descendant whose parent has exited is a child of the
+// shim, which has other agents, too, and has the mark of its agent.
+func (p *processes) family(agent int) (all []int) {
 	todo := []int{agent}
-	if parent := usages[agent].Parent; parent > 1 && isShim(parent) {
-		todo = []int{parent}
+	if shim := p.usages[agent].Parent; shim > 1 && p.isShim(shim) {
+		for _, pid := range p.children[shim] {
+			if p.mark(pid) == p.mark(agent) {
+				todo = append(todo, pid)
+			}
+		}
 	}
 	seen := map[int]bool{}
-	var all []int
 	for len(todo) > 0 {
 		pid := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if !seen[pid] {
 			seen[pid] = true
 			all = append(all, pid)
-			todo = append(todo, children[pid]...)
+			todo = append(todo, p.children[pid]...)
 		}
 	}
 	return all
+}
+
+func (p *processes) mark(pid int) proc.Mark {
+	m, ok := p.marks[pid]
+	if !ok {
+		m = p.markOf(pid)
+		p.marks[pid] = m
+	}
+	return m
 }

@@ -13,25 +13,32 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
+// The agents of a shim are told apart, and so is what they have left behind.
 func TestFamily(t *testing.T) {
 	t.Parallel()
-	// 10 is the daemon. 20 is a shim with the agent 21, its child 22, and 23, whose parent has exited.
-	// 30 is a tmux server with the agents 31 and 40.
-	parents := map[int]int{1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 30: 1, 31: 30, 32: 31, 40: 30, 50: 1, 51: 50}
+	// 10 is the daemon. 20 is a shim with the agent 21, its child 22, and 23, whose parent has exited,
+	// and the same for the agent 25. 30 is a tmux server with the agents 31 and 40.
+	parents := map[int]int{
+		1: 0, 10: 1, 20: 1, 21: 20, 22: 21, 23: 20, 24: 23, 25: 20, 26: 25, 27: 20,
+		30: 1, 31: 30, 32: 31, 40: 30, 50: 1, 51: 50,
+	}
 	isShim := func(pid int) bool { return pid == 20 }
-	usages, children := map[int]proc.Usage{}, map[int][]int{}
+	mark := func(pid int) proc.Mark { return proc.MarkOf(uint64(pid / 25)) }
+	usages := map[int]proc.Usage{}
 	for pid, parent := range parents {
 		usages[pid] = proc.Usage{Parent: parent}
-		children[parent] = append(children[parent], pid)
 	}
-	for agent, want := range map[int][]int{21: {20, 21, 22, 23, 24}, 31: {31, 32}, 40: {40}, 50: {50, 51}} {
-		got := family(agent, isShim, usages, children)
+	all := newProcesses(usages, isShim, mark)
+	for agent, want := range map[int][]int{
+		21: {21, 22, 23, 24}, 25: {25, 26, 27}, 31: {31, 32}, 40: {40}, 50: {50, 51},
+	} {
+		got := all.family(agent)
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%d: %v, want %v", agent, got, want)
 		}
 	}
-	children[24] = []int{21} // a cycle, which reused pids can cause
-	if got := family(21, isShim, usages, children); len(got) != 5 {
+	all.children[24] = []int{21} // a cycle, which reused pids can cause
+	if got := all.family(21); len(got) != 4 {
 		t.Error(got)
 	}
 }

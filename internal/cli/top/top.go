@@ -32,8 +32,8 @@ func New(s *command.Streams) *cobra.Command {
 		Use:   "top",
 		Short: "Watch the fleet live, and act on it",
 		Long: `Watch the tree, the resources that each agent uses, and the output of one of them. MEM is the
-resident memory of all processes of an agent and of its shim; memory that processes
-share counts for each. Stop and restart ask first.
+resident memory of all processes of an agent; memory that processes share counts for
+each. Stop and restart ask first.
 
   ` + strings.Join(helpLines(newTopKeys().all()), "\n  "),
 		Args:              command.NoArgs,
