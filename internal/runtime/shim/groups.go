@@ -14,9 +14,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// groups manages the control groups of the slots: one for each slot, created by the first start
-// and removed with the shim. The agent is created in it. The shim stays outside, so killing the
-// group never kills the shim.
+// groups manages the control groups of the slots: one for each slot, created by the first start and
+// removed when the shim leaves the slot. The agent is created in it. The shim stays outside, so
+// killing the group never kills the shim.
 type groups struct {
 	tree    *cgroup.Tree // nil if there are none
 	why     string       // why there are none

@@ -28,7 +28,7 @@ type link struct {
 	closed  chan struct{}
 }
 
-// newLink returns a link to a slot that its shim may serve or not: see hello.
+// newLink returns a link to a slot that its shim may serve or not: a Hello or Serve tells.
 func (c *conn) newLink(name string, run func(func()) bool) (*link, error) {
 	l := &link{conn: c, name: name, run: run, closed: make(chan struct{})}
 	c.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// slotFiles are the files that a slot needs as long as its shim runs, so that it is found.
+// slotFiles are the files that a slot needs as long as a shim serves it, so that it is found.
 var slotFiles = []string{wire.LockFile, wire.SocketFile}
 
 // Repair makes shims create removed files of their slots again. It returns the agents whose

@@ -171,8 +171,8 @@ func (r *Runtime) keep(dir string, l *link, st *wire.State) {
 	l.close(slots.ErrClosed)
 }
 
-// Quit ends the shims without a running agent, which would otherwise wait some time for another
-// start. It waits for the last lines for Options.Output.
+// Quit makes shims leave the slots without a running agent, which they would otherwise keep some time
+// for another start. A shim without slots ends. It waits for the last lines for Options.Output.
 func (r *Runtime) Quit(ctx context.Context) error {
 	return r.each(nil, func(dir string) {
 		l, _, err := r.dial(ctx, dir)

@@ -439,7 +439,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	return ses, nil
 }
 
-// Remove ends an idle shim and deletes the slot.
+// Remove makes the shim leave the slot, if no agent runs there, and deletes it.
 func (s *slot) Remove(ctx context.Context) error {
 	err := s.remove(ctx)
 	if err == nil {

@@ -108,7 +108,7 @@ func outOfMemory(e supervisor.Exit, limit int64) supervisor.Exit {
 	return e
 }
 
-// leaveGroup removes the group when the shim ends, if it is empty.
+// leaveGroup removes the group when the shim leaves the slot, if it is empty.
 func (s *slot) leaveGroup() {
 	s.mu.Lock()
 	dir := s.state.Group

@@ -23,8 +23,8 @@ import (
 
 // Files of a slot, in its directory.
 const (
-	LockFile   = "lock"      // locked by the shim while it runs; State of its last intended start
-	SocketFile = "socket"    // of the shim
+	LockFile   = "lock"      // locked by the shim while it serves the slot; State of the last intended start
+	SocketFile = "socket"    // a link to that of the shim
 	StateFile  = "slot.json" // State of the last incarnation, without its end
 	ExitFile   = "exit.json" // Record of the last incarnation that has ended
 )
@@ -156,8 +156,8 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 }
 
 // ReadState reads the state file. If the shim has come no further than intending to start
-// another incarnation, it returns that. Shim is zero if it has left the slot. The error wraps fs.ErrNotExist if nothing was ever
-// started.
+// another incarnation, it returns that. Shim is zero if it has left the slot. The error wraps
+// fs.ErrNotExist if nothing was ever started.
 func ReadState(dir string) (*State, error) {
 	s, intent := new(State), new(State)
 	err := ReadFile(filepath.Join(dir, StateFile), s, &s.Version)

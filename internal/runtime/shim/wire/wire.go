@@ -1,5 +1,5 @@
 // Package wire defines what shims and their clients share: the messages on the socket, the files
-// of a slot, and the lock that proves that a shim is running.
+// of a slot, and the lock that proves that a shim serves it.
 //
 // The protocol is one JSON object a line, of at most MaxMessage bytes. The client first says
 // hello with the version, and the shim answers with its state. After that each request has an ID
@@ -7,9 +7,10 @@
 // The messages that are sent while an agent is down are short: its end, and the request to
 // launch it again. A connection with Listen has another format: see Line.
 //
-// A connection to the shim itself, the trunk, has the requests Serve, Wake and Look. Serve comes with two
-// files: the locked lock file of a slot, and a connection, on which the shim then answers as on
-// one to the socket of the slot.
+// A shim has one socket, to which those of its slots are links. Each message names its slot, or the
+// hello names that of the whole connection. Requests without a slot are about the shim itself: Look,
+// Wake and Serve. Serve comes with a file, the locked lock file of the slot that the shim is to serve,
+// and is answered by its state. When the shim leaves a slot it sends Left.
 package wire
 
 import (
@@ -52,7 +53,7 @@ const (
 	Listen     = "listen" // each line of the slot's agents; then Line instead of messages
 	Look       = "look"   // answered by State
 	Quit       = "quit"   // leave the slot, if no agent runs
-	Serve      = "serve"  // Name, Most, and files: see below
+	Serve      = "serve"  // Name, Most, and the lock: see above
 	Wake       = "wake"   // create removed files again
 	Left       = "left"   // Name, Slots: a slot is no longer served
 	OK         = "ok"
