@@ -31,7 +31,8 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grouped := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.Dir, name)) + "/made/by/it"}
+	group := wire.GroupName(filepath.Join(r.Dir, name))
+	grouped := proc.Lineage{Processes: own.Processes, Group: "/x/" + group + "/made/by/it"}
 	other := proc.Lineage{Processes: own.Processes, Group: "/x/" + wire.GroupName(filepath.Join(r.Dir+"x", name))}
 	inner := proc.Lineage{Processes: append(append([]proc.Identity{}, own.Processes[0]), agent.Processes...)}
 	reused := proc.Lineage{Processes: append([]proc.Identity{}, agent.Processes...)}
