@@ -255,7 +255,7 @@ func (h *host) notServed(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, wakeTime)
 	defer cancel()
 	if shim := h.conn.shim(); shim.AwaitDeath(ctx) != nil {
-		return fmt.Errorf("%w: shim %d may serve the slot: %v", runtime.ErrUnknown, shim.PID, err)
+		return fmt.Errorf("%w: shim %d may serve the slot: %s", runtime.ErrUnknown, shim.PID, err.Error())
 	}
 	return err
 }

@@ -274,7 +274,7 @@ func (c *conn) handleRequests(files *fileReader) error {
 		case m.Name == "":
 			c.shim.handle(c, m)
 		default:
-			err = c.handle(m, files)
+			c.handle(m, files)
 		}
 		if err != nil {
 			return err
@@ -284,7 +284,7 @@ func (c *conn) handleRequests(files *fileReader) error {
 }
 
 // handle handles a request about a slot. Only what takes no time is answered before it returns.
-func (c *conn) handle(m *wire.Message, files *fileReader) error {
+func (c *conn) handle(m *wire.Message, files *fileReader) {
 	if m.Type == wire.Serve {
 		c.forgetLeft()
 		lock, err := files.take()
@@ -293,13 +293,13 @@ func (c *conn) handle(m *wire.Message, files *fileReader) error {
 		}
 		if err != nil {
 			c.answer(m, nil, err)
-			return nil
+			return
 		}
 	}
 	s := c.shim.slot(m.Name)
 	if s == nil {
 		c.answer(m, nil, wire.ErrNotServed)
-		return nil
+		return
 	}
 	if c.slots[s] == nil {
 		c.slots[s] = newRequests(func(m *wire.Message) {
@@ -327,7 +327,6 @@ func (c *conn) handle(m *wire.Message, files *fileReader) error {
 			c.answer(m, nil, err)
 		}
 	}
-	return nil
 }
 
 // forgetLeft forgets the slots that the shim has left.
