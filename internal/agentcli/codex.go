@@ -3,9 +3,10 @@ package agentcli
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // codexObject is an object of codex exec --json.
@@ -194,10 +195,10 @@ func codexStderr(line string, emit func(Event)) {
 
 // codexTime finds the local time at the end of a text such as "try again at 3:01 AM." or "try again at
 // Aug 20th, 2026 3:39 AM."
-var codexTime = regexp.MustCompile(`[Tt]ry again at (?:([A-Z][a-z]{2}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)\.?$`)
+var codexTime = lazyregexp.New(`[Tt]ry again at (?:([A-Z][a-z]{2}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}:\d{2} [AP]M)\.?$`)
 
 func codexReset(text string, now time.Time, local *time.Location) time.Time {
-	m := codexTime.FindStringSubmatch(strings.TrimSpace(text))
+	m := codexTime().FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return time.Time{}
 	}

@@ -1,20 +1,21 @@
 package agentcli
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // sessionID matches the IDs of sessions that are passed as arguments. None looks like an option.
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+var sessionID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
 // Continue returns a command that continues a session of a command line, with the prompt of argv. It returns false if
 // argv is not a command whose session can be continued, such as one that chooses its session itself. The options are
 // inserted in front of all others, or behind all others for codex, so that the prompt stays what it is.
 func Continue(cli CLI, argv []string, session string) ([]string, bool) {
 	found, arguments := detect(argv)
-	if found.name != cli || !sessionID.MatchString(session) {
+	if found.name != cli || !sessionID().MatchString(session) {
 		return nil, false
 	}
 	at, options := 0, []string{"--resume", session}

@@ -1,6 +1,6 @@
 package agentcli
 
-import "regexp"
+import "github.com/coppice-dev/coppice/internal/lazyregexp"
 
 // Measured returns the versions of a command line with which this package was measured, the newest last.
 func Measured(cli CLI) []string {
@@ -20,10 +20,10 @@ func Measured(cli CLI) []string {
 }
 
 // version is a version in the output of --version.
-var version = regexp.MustCompile(`\d+\.\d+\.\d+`)
+var version = lazyregexp.New(`\d+\.\d+\.\d+`)
 
 // VersionIn returns the version in what a command line prints with --version; empty if there is none.
-func VersionIn(output string) string { return version.FindString(output) }
+func VersionIn(output string) string { return version().FindString(output) }
 
 // Age compares a version of a command line with those that were measured: -1 if it is older than all of them, 0 if
 // it is between them, 1 if it is newer.

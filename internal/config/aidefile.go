@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
@@ -18,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/fileset"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -78,13 +77,7 @@ aidefile = "agents/uptime"
 }
 
 // placeholder matches a placeholder in a command template.
-var placeholder = lazyRegexp(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
-
-// lazyRegexp returns a function that compiles an expression at its first call. Most commands
-// never need it.
-func lazyRegexp(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
+var placeholder = lazyregexp.New(`\{(task|prompt|persona|style|dir|memory|workspace|skills|tokens)\}`)
 
 // readTemplate reads a command with placeholders. The text of a task may come from
 // strangers, so a shell must never interpret it.
@@ -116,10 +109,10 @@ func checkPlaceholders(r *toml.Reader, v *toml.Value, argv []string, hint string
 
 var (
 	// interpreter matches the names of programs that run an argument as a program.
-	interpreter = lazyRegexp(
+	interpreter = lazyregexp.New(
 		`^(ba|da|z|k|mk|fi|a|c|tc|pw)?sh$|^(su|runuser|busybox|python[0-9.]*|perl|ruby|node|bun|lua|php)$`)
 	// evaluates matches the option that precedes or contains that argument.
-	evaluates = lazyRegexp(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
+	evaluates = lazyregexp.New(`^-[A-Za-z]*[cer]$|^--?(eval|command|print|run|Command)(=|$)`)
 )
 
 func isInterpreter(word string) bool { return interpreter().MatchString(filepath.Base(word)) }

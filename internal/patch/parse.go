@@ -3,8 +3,9 @@ package patch
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // scanner reads the edits of a patch, and skips what is around them.
@@ -193,7 +194,7 @@ func infoPath(info string) string {
 	return pathLine(info)
 }
 
-var pathLabel = regexp.MustCompile(`^(?i:file|path|filename)\s*:\s*`)
+var pathLabel = lazyregexp.New(`^(?i:file|path|filename)\s*:\s*`)
 
 // pathLine returns the path if a line has nothing else than one, perhaps with Markdown around it.
 func pathLine(text string) string {
@@ -201,7 +202,7 @@ func pathLine(text string) string {
 		return ""
 	}
 	bare := strings.Trim(strings.TrimSpace(text), "#*: \t")
-	bare = pathLabel.ReplaceAllString(bare, "")
+	bare = pathLabel().ReplaceAllString(bare, "")
 	name := strings.Trim(bare, "`*: \t")
 	marked := len(name) < len(strings.TrimRight(strings.TrimSpace(text), ":"))
 	switch base := path.Base(name); {

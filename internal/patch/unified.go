@@ -2,10 +2,11 @@ package patch
 
 import (
 	"io/fs"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // header has what precedes the hunks of a file in a unified diff.
@@ -161,7 +162,7 @@ func gitName(text string) string {
 	return ""
 }
 
-var numbers = regexp.MustCompile(`^@@ *-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))?(?: |$|@)`)
+var numbers = lazyregexp.New(`^@@ *-(\d{1,9})(?:,(\d{1,9}))? +\+(\d{1,9})(?:,(\d{1,9}))?(?: |$|@)`)
 
 // startsHunk reports whether a line is the header of a hunk, perhaps without numbers.
 func startsHunk(text string) bool { return text == "@@" || strings.HasPrefix(text, "@@ ") }
@@ -177,7 +178,7 @@ type counts struct {
 func (p *scanner) unifiedHunk() (hunk, error) {
 	h := hunk{line: p.at + 1}
 	var want counts
-	if m := numbers.FindStringSubmatch(p.peek(0)); m != nil {
+	if m := numbers().FindStringSubmatch(p.peek(0)); m != nil {
 		number := func(text string) int {
 			if text == "" {
 				return 1

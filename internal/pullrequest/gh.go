@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/git"
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // gh is GitHub's command line. exitLogin is its exit code when it needs a login, see gh help exit-codes.
@@ -147,18 +147,18 @@ func (r *Remote) checkRequest(q Request) error {
 	switch {
 	case q.State != IsOpen && q.State != IsClosed && q.State != IsMerged:
 		return fmt.Errorf("%s is in the unknown state %.50q", q.URL, q.State)
-	case !hash.MatchString(q.Head) || q.Merge != "" && !hash.MatchString(q.Merge):
+	case !hash().MatchString(q.Head) || q.Merge != "" && !hash().MatchString(q.Merge):
 		return fmt.Errorf("%.300q has the commits %.100q and %.100q, expected full hashes", q.URL, q.Head, q.Merge)
 	}
 	return r.check(q.URL)
 }
 
-var pullPath = regexp.MustCompile(`^/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/pull/[1-9][0-9]{0,9}$`)
+var pullPath = lazyregexp.New(`^/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/pull/[1-9][0-9]{0,9}$`)
 
 // check checks the URL of a pull request: it is on the host of the remote.
 func (r *Remote) check(address string) error {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || !strings.EqualFold(u.Host, r.host) || !pullPath.MatchString(u.Path) ||
+	if err != nil || u.Scheme != "https" || !strings.EqualFold(u.Host, r.host) || !pullPath().MatchString(u.Path) ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%.300q is no pull request on %s", address, r.host)
 	}

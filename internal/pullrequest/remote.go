@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/git"
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -48,9 +48,9 @@ func Open(ctx context.Context, dir, name string, env []string) (*Remote, error) 
 }
 
 var (
-	scp        = regexp.MustCompile(`^(?:[^@/:]+@)?([^@/:]+):([^:].*)$`)
-	hostname   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
-	repository = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*/[A-Za-z0-9_.-]+$`)
+	scp        = lazyregexp.New(`^(?:[^@/:]+@)?([^@/:]+):([^:].*)$`)
+	hostname   = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	repository = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_-]*/[A-Za-z0-9_.-]+$`)
 )
 
 // parse returns the host, and the owner and name, of the repository at an address, as in git-clone(1).
@@ -60,12 +60,12 @@ func parse(address string) (host, name string, err error) {
 	case err == nil && slices.Contains([]string{"https", "http", "ssh", "git+ssh"}, u.Scheme):
 		host, name = u.Hostname(), u.Path
 	default:
-		if m := scp.FindStringSubmatch(address); m != nil {
+		if m := scp().FindStringSubmatch(address); m != nil {
 			host, name = m[1], m[2]
 		}
 	}
-	if name = strings.TrimSuffix(strings.Trim(name, "/"), ".git"); !hostname.MatchString(host) ||
-		!repository.MatchString(name) || strings.HasSuffix(name, "/..") || strings.HasSuffix(name, "/.") {
+	if name = strings.TrimSuffix(strings.Trim(name, "/"), ".git"); !hostname().MatchString(host) ||
+		!repository().MatchString(name) || strings.HasSuffix(name, "/..") || strings.HasSuffix(name, "/.") {
 		return "", "", errors.New("its URL is no HOST/OWNER/NAME")
 	}
 	if host = strings.ToLower(host); host == "ssh.github.com" { // where ssh is served on the port of https
@@ -97,7 +97,7 @@ func (r *Remote) Tip(ctx context.Context, branch string) (string, error) {
 const heads = "refs/heads/"
 
 // hash matches the full hash of a commit.
-var hash = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var hash = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // at returns the commit of a reference of the remote; "" if there is none.
 func (r *Remote) at(ctx context.Context, ref string) (string, error) {
@@ -108,7 +108,7 @@ func (r *Remote) at(ctx context.Context, ref string) (string, error) {
 	for line := range strings.Lines(out) { // the pattern matches the ends of names
 		id, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if name == ref {
-			if !hash.MatchString(id) {
+			if !hash().MatchString(id) {
 				return "", &Error{Err: fmt.Errorf("git ls-remote: unexpected output %.200q", line)}
 			}
 			return id, nil

@@ -3,9 +3,9 @@ package release
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -55,7 +55,7 @@ func subject(text string) string {
 
 // special matches lines that git and its tools take for something else than text: trailers, comments, and
 // the end of the message in a patch.
-var special = regexp.MustCompile(`^(#|---|diff |Index: |[[:alnum:]-]+[ \t]*:|\(cherry picked from )`)
+var special = lazyregexp.New(`^(#|---|diff |Index: |[[:alnum:]-]+[ \t]*:|\(cherry picked from )`)
 
 // body makes a text the body of a message. Special lines are indented.
 func body(text string) string {
@@ -75,7 +75,7 @@ func body(text string) string {
 			}
 		}
 		blank = 0
-		if special.MatchString(line) {
+		if special().MatchString(line) {
 			b.WriteString("  ")
 		}
 		b.WriteString(line)

@@ -22,7 +22,7 @@ type header struct {
 }
 
 // whole reports whether everything is known.
-func (h header) whole() bool { return validID.MatchString(h.id) && h.dir != "" && !h.began.IsZero() }
+func (h header) whole() bool { return validID().MatchString(h.id) && h.dir != "" && !h.began.IsZero() }
 
 // maxHeader bounds the start of a file that is read for its header, in bytes. Instructions for the model are in it.
 const maxHeader = 1 << 20

@@ -10,11 +10,11 @@ package session
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // Call describes a call of a command line.
@@ -106,12 +106,12 @@ func (f *Follower) forget() {
 }
 
 // validID matches the IDs of sessions, which are parts of file names.
-var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{7,127}$`)
+var validID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{7,127}$`)
 
 // add adds a session, and reports whether it is new.
 func (f *Follower) add(cli agentcli.CLI, id string) bool {
 	known := slices.ContainsFunc(f.sessions, func(s followed) bool { return s.cli == cli && s.id == id })
-	if !validID.MatchString(id) || len(f.sessions) == maxSessions || known {
+	if !validID().MatchString(id) || len(f.sessions) == maxSessions || known {
 		return false
 	}
 	f.sessions = append(f.sessions, followed{cli: cli, id: id})

@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
+
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 )
 
 // Lines of the Test Anything Protocol. Those of subtests are indented.
 var (
-	tapTest    = regexp.MustCompile(`^( *)(not )?ok\b *(\d*) *(?:- )?(.*)$`)
-	tapSubtest = regexp.MustCompile(`^( *)# Subtest: (.*)$`)
-	tapPlan    = regexp.MustCompile(`^1\.\.\d+( *#.*)?$`)
-	tapHint    = regexp.MustCompile(`(?i)(?:^|\s)#\s*(skip|todo)\b`)
+	tapTest    = lazyregexp.New(`^( *)(not )?ok\b *(\d*) *(?:- )?(.*)$`)
+	tapSubtest = lazyregexp.New(`^( *)# Subtest: (.*)$`)
+	tapPlan    = lazyregexp.New(`^1\.\.\d+( *#.*)?$`)
+	tapHint    = lazyregexp.New(`(?i)(?:^|\s)#\s*(skip|todo)\b`)
 )
 
 // ParseTAP reads the Test Anything Protocol, as node --test, prove, bats and others write it. A test is named by its
@@ -24,22 +25,22 @@ func ParseTAP(in io.Reader) (Results, error) {
 	planned := false
 	err := eachLine(in, func(line []byte) error {
 		text := string(line)
-		if tapPlan.MatchString(text) {
+		if tapPlan().MatchString(text) {
 			planned = true
 			return nil
 		}
-		if m := tapSubtest.FindStringSubmatch(text); m != nil {
+		if m := tapSubtest().FindStringSubmatch(text); m != nil {
 			depth := len(m[1]) / 4
 			around = append(around[:min(depth, len(around))], strings.TrimSpace(m[2]))
 			return nil
 		}
-		m := tapTest.FindStringSubmatch(text)
+		m := tapTest().FindStringSubmatch(text)
 		if m == nil {
 			return nil
 		}
 		hint := ""
 		name := m[4]
-		if at := tapHint.FindStringSubmatchIndex(name); at != nil {
+		if at := tapHint().FindStringSubmatchIndex(name); at != nil {
 			hint, name = strings.ToLower(name[at[2]:at[3]]), name[:at[0]]
 		}
 		if name = strings.TrimSpace(name); name == "" {

@@ -3,10 +3,10 @@ package attempt
 import (
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -61,7 +61,7 @@ func Approach(notes []string, n pipeline.Name) string {
 }
 
 // file matches what looks like the name of a file in a text: it has a slash or an extension.
-var file = regexp.MustCompile("[A-Za-z0-9_.-]*[A-Za-z0-9_-](?:/[A-Za-z0-9_.-]+)+|" +
+var file = lazyregexp.New("[A-Za-z0-9_.-]*[A-Za-z0-9_-](?:/[A-Za-z0-9_.-]+)+|" +
 	"[A-Za-z0-9_-]+\\.[a-z][a-z0-9]{0,4}\\b")
 
 // maxFiles bounds the files that are found in a text.
@@ -69,7 +69,7 @@ const maxFiles = 100
 
 // Files returns what looks like the names of files in the text of a task. It only helps to choose a mode.
 func Files(text string) (all []string) {
-	for _, name := range file.FindAllString(text[:min(len(text), maxTaskText)], maxFiles) {
+	for _, name := range file().FindAllString(text[:min(len(text), maxTaskText)], maxFiles) {
 		name = path.Clean(strings.TrimRight(name, "."))
 		if !slices.Contains(all, name) {
 			all = append(all, name)

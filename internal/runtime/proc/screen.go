@@ -1,11 +1,11 @@
 package proc
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/coppice-dev/coppice/internal/lazyregexp"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -14,13 +14,13 @@ import (
 // the line, a backspace moves back one column, and some sequences erase the line. Everything
 // else is as in plaintext.Line. The result is plain text, and OnScreen does not change it again.
 func OnScreen(line string) string {
-	if !strings.ContainsAny(line, "\r\b") && !moves.MatchString(line) {
+	if !strings.ContainsAny(line, "\r\b") && !moves().MatchString(line) {
 		return plaintext.Line(line)
 	}
 	var s row
 	for line != "" {
 		text, move := line, ""
-		if at := moves.FindStringIndex(line); at != nil {
+		if at := moves().FindStringIndex(line); at != nil {
 			text, move = line[:at[0]], line[at[0]:at[1]]
 		}
 		line = line[len(text)+len(move):]
@@ -42,7 +42,7 @@ func OnScreen(line string) string {
 
 // moves matches what moves the cursor in the line or erases a part of the line. None of it can
 // occur inside a command string, which it terminates.
-var moves = regexp.MustCompile("\r|\b|\x1b\\[[02]?K|\x1b\\[[01]?G")
+var moves = lazyregexp.New("\r|\b|\x1b\\[[02]?K|\x1b\\[[01]?G")
 
 // row is a line of a terminal.
 type row struct {

@@ -54,7 +54,7 @@ func FuzzOnScreen(f *testing.F) {
 		if again := OnScreen(got); again != got {
 			t.Fatalf("OnScreen(%q) = %q, and of that %q", s, got, again)
 		}
-		if !moves.MatchString(s) && got != plaintext.Line(s) {
+		if !moves().MatchString(s) && got != plaintext.Line(s) {
 			t.Fatalf("OnScreen(%q) = %q, want %q", s, got, plaintext.Line(s))
 		}
 	})
