@@ -218,32 +218,45 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await
 	return proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
 }
 
-// watch handles an incarnation until its end.
+// watch handles an incarnation from its start. The state file is written and readiness awaited
+// here; for the rest of its life, a goroutine waits that has done nothing yet: its stack has a
+// quarter of the size.
 func (s *slot) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
-	var notReady error
-	ready := l.Ready
 	s.saveState()
-	if !hasCondition(ready) {
-		await(context.Background())
+	var notReady error
+	if hasCondition(l.Ready) {
+		notReady = s.awaitReady(run, await, l.Ready.Timeout)
 	} else {
-		timeout := ready.Timeout
-		if timeout <= 0 {
-			timeout = spec.DefaultReadyTimeout
-		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, supervisor.ErrStartTimeout)
-		notReady = await(ctx)
-		cancel()
-		if notReady == nil {
-			s.mu.Lock()
-			s.state.Ready = true
-			s.broadcastState()
-			s.mu.Unlock()
-			s.saveState()
-			s.shim.releaseMemory()
-		} else {
-			run.process.End(run.graceOrNever())
-		}
+		await(context.Background())
 	}
+	go s.awaitEnd(run, l.Timeout, notReady)
+}
+
+// awaitReady waits until an incarnation is ready, and ends one that does not become so in time; 0
+// means the default.
+func (s *slot) awaitReady(run *incarnation, await func(context.Context) error, timeout time.Duration) error {
+	if timeout <= 0 {
+		timeout = spec.DefaultReadyTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, supervisor.ErrStartTimeout)
+	err := await(ctx)
+	cancel()
+	if err != nil {
+		run.process.End(run.graceOrNever())
+		return err
+	}
+	s.mu.Lock()
+	s.state.Ready = true
+	s.broadcastState()
+	s.mu.Unlock()
+	s.saveState()
+	s.shim.releaseMemory()
+	return nil
+}
+
+// awaitEnd handles the end of an incarnation. notReady is why it did not become ready; nil if it
+// did. timeout is that of its lifetime.
+func (s *slot) awaitEnd(run *incarnation, timeout time.Duration, notReady error) {
 	<-run.process.Done()
 	at := time.Now()
 	if run.notify != nil {
@@ -255,7 +268,7 @@ func (s *slot) watch(run *incarnation, await func(context.Context) error, l *run
 	stopped, overdue := run.asked()
 	switch {
 	case overdue && exit.Kind != supervisor.Normal:
-		exit = supervisor.Exit{Kind: supervisor.Failure, Err: overdueError(l.Timeout, exit.Err)}
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: overdueError(timeout, exit.Err)}
 	case notReady != nil && !stopped:
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
