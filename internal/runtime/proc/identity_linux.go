@@ -27,19 +27,26 @@ type procStat struct {
 // parseStat parses the content of /proc/PID/stat. The second field, the name in parentheses, is
 // chosen by the program and may contain blanks, parentheses and newlines. The other fields begin
 // after the last ")".
-func parseStat(b []byte) (procStat, error) {
-	i := bytes.LastIndexByte(b, ')')
-	f := bytes.Fields(b[i+1:])
-	if i < 0 || len(f) < 22 || len(f[0]) != 1 {
-		return procStat{}, fmt.Errorf("not a process status: %.200q", b)
+func parseStat(text string) (procStat, error) {
+	i := strings.LastIndexByte(text, ')')
+	var f [22]string
+	n := 0
+	for field := range strings.FieldsSeq(text[i+1:]) {
+		f[n] = field
+		if n++; n == len(f) {
+			break
+		}
 	}
-	parent, err1 := strconv.Atoi(string(f[1]))
-	group, err2 := strconv.Atoi(string(f[2]))
-	session, err3 := strconv.Atoi(string(f[3]))
-	user, err4 := strconv.ParseUint(string(f[11]), 10, 64)
-	system, err5 := strconv.ParseUint(string(f[12]), 10, 64)
-	start, err6 := strconv.ParseUint(string(f[19]), 10, 64)
-	resident, err7 := strconv.ParseInt(string(f[21]), 10, 64)
+	if i < 0 || n < len(f) || len(f[0]) != 1 {
+		return procStat{}, fmt.Errorf("not a process status: %.200q", text)
+	}
+	parent, err1 := strconv.Atoi(f[1])
+	group, err2 := strconv.Atoi(f[2])
+	session, err3 := strconv.Atoi(f[3])
+	user, err4 := strconv.ParseUint(f[11], 10, 64)
+	system, err5 := strconv.ParseUint(f[12], 10, 64)
+	start, err6 := strconv.ParseUint(f[19], 10, 64)
+	resident, err7 := strconv.ParseInt(f[21], 10, 64)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return procStat{}, fmt.Errorf("not a process status: %w", err)
 	}
@@ -80,7 +87,7 @@ func readStatFile(file string) (procStat, error) {
 	if err != nil {
 		return procStat{}, &fs.PathError{Op: "read", Path: file, Err: err}
 	}
-	st, err := parseStat(buf[:n])
+	st, err := parseStat(string(buf[:n]))
 	if err != nil {
 		return procStat{}, fmt.Errorf("%s: %w", file, err)
 	}

@@ -24,13 +24,13 @@ func TestParseStat(t *testing.T) {
 		"not UTF-8":          "42 (\xff)" + statTail,
 		"looks like a field": "42 () R 7 7 7 (x)" + statTail,
 	} {
-		st, err := parseStat([]byte(in))
+		st, err := parseStat(in)
 		if want := (procStat{state: 'S', parent: 1, group: 42, session: 42, cpu: 11, start: 123456, resident: 9}); err != nil || st != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, st, err, want)
 		}
 	}
 	for _, in := range []string{"", "42", ")", "42 (sh)", "42 (sh) S 1 2 3", "42 (sh)" + strings.Replace(statTail, "123456", "x", 1)} {
-		if st, err := parseStat([]byte(in)); err == nil {
+		if st, err := parseStat(in); err == nil {
 			t.Errorf("parseStat(%q) = %+v", in, st)
 		}
 	}
@@ -39,9 +39,9 @@ func TestParseStat(t *testing.T) {
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("42 (a) S 9 (b) c)" + statTail))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		parseStat(b)
-		want, _ := parseStat([]byte("42 (sh)" + statTail))
-		if st, err := parseStat([]byte("42 (" + string(b) + ")" + statTail)); st != want || err != nil {
+		parseStat(string(b))
+		want, _ := parseStat("42 (sh)" + statTail)
+		if st, err := parseStat("42 (" + string(b) + ")" + statTail); st != want || err != nil {
 			t.Errorf("a process named %q: %+v, %v", b, st, err)
 		}
 	})

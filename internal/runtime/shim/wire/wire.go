@@ -155,8 +155,11 @@ var ErrTooLong = fmt.Errorf("message of more than %d bytes", MaxMessage)
 // Reader reads messages. It uses no more memory than the messages need.
 type Reader struct{ r *bufio.Reader }
 
+// readerSize holds most messages, which are then decoded in place. A start has 1 to 6 kB.
+const readerSize = 4 << 10
+
 // NewReader returns a Reader of r.
-func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 1<<10)} }
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, readerSize)} }
 
 // Read returns the next message. The error is io.EOF only between messages; after another error
 // nothing more can be read.
