@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// pss returns the proportional set size of a process, in kB.
-func pss(t testing.TB, pid int) (kB int) {
+// memory returns a field of the memory of a process, such as Pss, in kB.
+func memory(t testing.TB, pid int, field string) (kB int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err != nil {
 		t.Skip(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
 			kB, err = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
 			if err != nil {
 				t.Fatal(err)
@@ -30,7 +30,7 @@ func pss(t testing.TB, pid int) (kB int) {
 			return kB
 		}
 	}
-	t.Skip("no Pss in smaps_rollup")
+	t.Skipf("no %s in smaps_rollup", field)
 	return 0
 }
 
@@ -80,12 +80,13 @@ func TestMemoryOfShims(t *testing.T) {
 	var all []int
 	sum := 0
 	for _, s := range r.sessions(t) {
-		kB := pss(t, s.state.Shim.PID)
+		kB := memory(t, s.state.Shim.PID, "Pss")
 		all = append(all, kB)
 		sum += kB
 	}
 	slices.Sort(all)
-	t.Logf("%d shims, started in %v: PSS mean %d kB, median %d kB, max %d kB", n, started, sum/len(all), all[len(all)/2], all[len(all)-1])
+	t.Logf("%d shims, started in %v: PSS mean %d kB, median %d kB, max %d kB",
+		n, started, sum/len(all), all[len(all)/2], all[len(all)-1])
 	if limit := 4 << 10; sum/len(all) > limit && n >= 500 {
 		t.Errorf("a shim has %d kB, at most %d are wanted", sum/len(all), limit)
 	}
@@ -109,6 +110,43 @@ func TestMemoryOfShims(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("listed in %v, adopted in %v", listed, time.Since(begin))
+}
+
+// TestMemoryOfSharedShim bounds the memory that a shim does not share with others, with as many
+// agents as it gets by default. A shim that collects garbage while it starts them has more.
+func TestMemoryOfSharedShim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	const most = 3500 // kB
+	r, err := Open(Options{Dir: slotsDir(t), Executable: executable(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var wg sync.WaitGroup
+	for i := range DefaultPerShim {
+		wg.Go(func() {
+			if _, err := r.Start(ctxOf(t), sh(fmt.Sprintf("app/a%d", i), 1, "exec sleep 10000")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	shims := make(map[int]bool)
+	for _, s := range r.sessions(t) {
+		shims[s.state.Shim.PID] = true
+	}
+	if len(shims) != 1 {
+		t.Fatalf("%d shims, want one", len(shims))
+	}
+	for pid := range shims {
+		kB := memory(t, pid, "Anonymous")
+		t.Logf("%d kB", kB)
+		if kB > most {
+			t.Errorf("a shim with %d agents has %d kB, more than %d", DefaultPerShim, kB, most)
+		}
+	}
 }
 
 // sessions adopts all slots.

@@ -83,7 +83,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 			if err := s.Signal(ctxOf(t), syscall.SIGCONT); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
-			if kB := pss(t, shimOf(s).PID); kB > 48<<10 { // the race detector needs much memory, too
+			if kB := memory(t, shimOf(s).PID, "Pss"); kB > 48<<10 { // the race detector needs much memory, too
 				t.Errorf("the shim holds %d kB", kB)
 			}
 		})

@@ -33,9 +33,9 @@ const (
 // lingerTime is how long a shim keeps a slot without an agent.
 const lingerTime = 30 * time.Second
 
-// gcPercent makes the first collection start at a heap of 2 MB (the minimum of 4 MB scales with
-// it). An idle shim stays below: see releaseMemory.
-const gcPercent = 50
+// gcPercent makes the first collection start at a heap of about 2 MB (the minimum of 4 MB scales
+// with it). A shim stays below while it starts 32 agents: see releaseMemory.
+const gcPercent = 75
 
 // Main runs a shim. The working directory is that of all slots.
 func Main(args []string) int {
