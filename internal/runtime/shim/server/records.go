@@ -11,9 +11,12 @@ import (
 
 // records writes the exit record of the slot, one end after the other.
 type records struct {
-	mu    sync.Mutex
-	last  *wire.Record
-	timer *time.Timer // for the next sync; nil if there is none
+	syncing sync.Mutex // held by sync
+
+	mu     sync.Mutex
+	last   *wire.Record
+	synced *wire.Record // the last one that is on the disk
+	timer  *time.Timer  // for the next sync; nil if there is none
 }
 
 // add reports an end with tell, and records it after that. The views of the incarnation end
@@ -49,16 +52,19 @@ func (r *records) forget(dir string) {
 // start of the successor, and serves all ends of an agent that crashes repeatedly.
 const syncTime = 100 * time.Millisecond
 
-// sync syncs the last exit record to the disk. It does not replace a newer record.
+// sync syncs the last exit record to the disk, unless it is there already. It does not replace a
+// newer record.
 func (r *records) sync(dir string) error {
+	r.syncing.Lock()
+	defer r.syncing.Unlock()
 	r.mu.Lock()
-	record := r.last
+	record, synced := r.last, r.synced
 	r.timer = nil
 	r.mu.Unlock()
-	if record == nil {
+	if record == nil || record == synced {
 		return nil
 	}
-	return wire.WriteSynced(filepath.Join(dir, wire.ExitFile), record, func(replace func() error) error {
+	err := wire.WriteSynced(filepath.Join(dir, wire.ExitFile), record, func(replace func() error) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.last != record {
@@ -66,4 +72,10 @@ func (r *records) sync(dir string) error {
 		}
 		return replace()
 	})
+	if err == nil {
+		r.mu.Lock()
+		r.synced = record
+		r.mu.Unlock()
+	}
+	return err
 }
