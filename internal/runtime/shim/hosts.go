@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -195,6 +196,30 @@ func (r *Runtime) findHosts(ctx context.Context) {
 	wg.Wait()
 }
 
+// quitIdle asks all shims to leave their slots, and returns the connections of those that leave all.
+// The others have running agents, do not respond, or are of a version that leaves single slots only.
+func (r *Runtime) quitIdle(ctx context.Context) map[*conn]bool {
+	r.hosts.found.Do(func() { r.findHosts(ctx) })
+	r.hosts.mu.Lock()
+	all := slices.Concat(slices.Collect(maps.Values(r.hosts.byKey))...)
+	r.hosts.mu.Unlock()
+	idle := make(map[*conn]bool)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, h := range all {
+		wg.Go(func() {
+			if h.await(ctx) != nil || h.conn.ask(ctx, wire.Message{Type: wire.Quit}) != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			idle[h.conn] = true
+		})
+	}
+	wg.Wait()
+	return idle
+}
+
 // pingTimeout bounds the answer of a shim before it gets a slot, which would wait with it.
 const pingTimeout = time.Second
 
@@ -262,20 +287,12 @@ func (h *host) notServed(ctx context.Context, err error) error {
 
 // dial returns a link to a slot that is served, and its state.
 func (r *Runtime) dial(ctx context.Context, dir string) (*link, *wire.State, error) {
-	name, err := os.Readlink(filepath.Join(dir, wire.SocketFile))
-	if errors.Is(err, syscall.EINVAL) {
-		return r.dialOwn(ctx, dir)
-	}
+	l, err := r.link(ctx, dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := r.host(ctx, filepath.Base(name))
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := h.conn.newLink(filepath.Base(dir), r.Background)
-	if err != nil {
-		return nil, nil, err
+	if l.conn.own {
+		return l, l.conn.hello.State, nil
 	}
 	m, err := l.call(ctx, wire.Message{Type: wire.Hello, V: wire.Version})
 	if err == nil && m.State == nil {
@@ -288,11 +305,27 @@ func (r *Runtime) dial(ctx context.Context, dir string) (*link, *wire.State, err
 	return l, m.State, nil
 }
 
-// dialOwn is dial for a slot with a shim of its own, of an earlier version.
-func (r *Runtime) dialOwn(ctx context.Context, dir string) (*link, *wire.State, error) {
+// link returns a link to a slot, which its shim serves according to the files of the slot.
+func (r *Runtime) link(ctx context.Context, dir string) (*link, error) {
+	name, err := os.Readlink(filepath.Join(dir, wire.SocketFile))
+	if errors.Is(err, syscall.EINVAL) {
+		return r.linkOwn(ctx, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := r.host(ctx, filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	return h.conn.newLink(filepath.Base(dir), r.Background)
+}
+
+// linkOwn is link for a slot with a shim of its own, of an earlier version.
+func (r *Runtime) linkOwn(ctx context.Context, dir string) (*link, error) {
 	c, err := dialAlone(ctx, dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c.own = true
 	l, err := c.newLink(filepath.Base(dir), r.Background)
@@ -300,7 +333,7 @@ func (r *Runtime) dialOwn(ctx context.Context, dir string) (*link, *wire.State, 
 		c.close(slots.ErrClosed)
 		err = slots.ErrClosed
 	}
-	return l, c.hello.State, err
+	return l, err
 }
 
 // dialAlone returns a connection to a slot that nothing else uses.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -129,10 +130,12 @@ func (s *slot) awaitLines(st *wire.State) {
 
 // drain waits for the last lines of the slot in dir, whose shim ends.
 func (r *Runtime) drain(dir string) {
-	for _, s := range r.All() {
-		if l := s.listening(); s.dir == dir && l != nil {
-			l.drain()
-		}
+	s := r.owners.slot(filepath.Base(dir))
+	if s == nil {
+		return
+	}
+	if l := s.listening(); l != nil {
+		l.drain()
 	}
 }
 

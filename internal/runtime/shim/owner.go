@@ -67,11 +67,16 @@ func (o *owners) remove(s *slot) {
 	}
 }
 
+// slot returns a slot by the name of its directory; nil if it is not known.
+func (o *owners) slot(name string) *slot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.slots[name]
+}
+
 // left records that a shim has left a slot.
 func (o *owners) left(name string, shim proc.Identity) {
-	o.mu.Lock()
-	s := o.slots[name]
-	o.mu.Unlock()
+	s := o.slot(name)
 	if s == nil {
 		return
 	}
@@ -93,10 +98,7 @@ func (o *owners) forgetShim(id proc.Identity) {
 // its agents as long as it runs, and by the agent's control group. Below the shim is the process of
 // the agent, or one that it has left behind, with its mark.
 func (r *Runtime) Owner(l proc.Lineage) (path string, at int) {
-	r.owners.mu.Lock()
-	grouped := r.owners.slots[r.groupSlot(l.Group)]
-	r.owners.mu.Unlock()
-	if grouped != nil {
+	if grouped := r.owners.slot(r.groupSlot(l.Group)); grouped != nil {
 		return grouped.path, 0
 	}
 	for i, id := range l.Processes {

@@ -114,13 +114,16 @@ func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	l, _, err := r.dial(ctx, s.dir)
+	l, err := r.link(ctx, s.dir)
 	if err != nil {
 		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
 	}
 	defer l.close(slots.ErrClosed)
 	l.listen(nil)
 	_, err = l.call(ctx, wire.Message{Type: wire.Ready, Incarnation: incarnation})
+	if errors.Is(err, wire.ErrNotServed) {
+		return fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
+	}
 	return err
 }
 
@@ -174,16 +177,19 @@ func (r *Runtime) keep(dir string, l *link, st *wire.State) {
 // Quit makes shims leave the slots without a running agent, which they would otherwise keep some time
 // for another start. A shim without slots ends. It waits for the last lines for Options.Output.
 func (r *Runtime) Quit(ctx context.Context) error {
+	idle := r.quitIdle(ctx)
 	return r.each(nil, func(dir string) {
-		l, _, err := r.dial(ctx, dir)
+		l, err := r.link(ctx, dir)
 		if err != nil {
 			r.drain(dir) // it has ended, or will on its own
 			return
 		}
-		l.listen(nil)
-		_, err = l.call(ctx, wire.Message{Type: wire.Quit})
+		if !idle[l.conn] {
+			l.listen(nil)
+			_, err = l.call(ctx, wire.Message{Type: wire.Quit})
+		}
 		l.close(slots.ErrClosed)
-		if err == nil || errors.Is(err, errLinkLost) {
+		if err == nil || errors.Is(err, errLinkLost) || errors.Is(err, wire.ErrNotServed) {
 			r.drain(dir)
 		}
 	})

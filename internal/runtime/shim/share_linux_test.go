@@ -178,6 +178,37 @@ func TestSlotIsLeftAndTaken(t *testing.T) {
 	}
 }
 
+// One request makes a shim leave all slots without a running agent. It says whether others are left.
+func TestShimLeavesIdleSlots(t *testing.T) {
+	r := open(t, slotsDir(t))
+	all := sleepers(t, r, "app/a", "app/b", "app/c")
+	shim := shimOf(all[0])
+	end := func(s *session) {
+		t.Helper()
+		s.Kill()
+		wait(t, "the end", s.Done())
+	}
+	end(all[0])
+	end(all[1])
+	if idle := r.quitIdle(ctxOf(t)); len(idle) > 0 {
+		t.Error("a shim with a running agent is idle")
+	}
+	mustRun(t, all[2])
+	for _, s := range all[:2] {
+		adopt(t, r, s.slot.path) // waits for the lock
+		if locked, err := wire.Locked(s.slot.dir); err != nil || locked {
+			t.Errorf("%s is locked: %v, %v", s.slot.path, locked, err)
+		}
+	}
+	end(all[2])
+	if idle := r.quitIdle(ctxOf(t)); len(idle) != 1 {
+		t.Errorf("%d idle shims, want 1", len(idle))
+	}
+	if err := shim.AwaitDeath(ctxOf(t)); err != nil {
+		t.Errorf("the shim has not ended: %v", err)
+	}
+}
+
 // The next runtime gives slots to the shims of the last one.
 func TestShimsOfEarlierRuntimes(t *testing.T) {
 	dir := slotsDir(t)

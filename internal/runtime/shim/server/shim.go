@@ -98,6 +98,8 @@ func (p *shim) handle(c *conn, m *wire.Message) {
 	case wire.Wake:
 		p.restoreFiles()
 		c.answer(m, nil, nil)
+	case wire.Quit:
+		c.answer(m, nil, p.quit())
 	default:
 		c.answer(m, nil, fmt.Errorf("unknown request %.40q", m.Type))
 	}
@@ -181,6 +183,17 @@ func (p *shim) all() (all []*slot) {
 // runsOther reports whether an agent runs in another slot than this.
 func (p *shim) runsOther(than *slot) bool {
 	return slices.ContainsFunc(p.all(), func(s *slot) bool { return s != than && s.isRunning() })
+}
+
+// quit makes the shim leave all slots without a running agent. It returns runtime.ErrBusy if there
+// are others.
+func (p *shim) quit() (err error) {
+	for _, s := range p.all() {
+		if busy := s.quit(); busy != nil {
+			err = busy
+		}
+	}
+	return err
 }
 
 // terminate handles SIGTERM, for example when the machine shuts down.

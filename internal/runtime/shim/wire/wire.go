@@ -52,7 +52,7 @@ const (
 	Unfinished = "unfinished"
 	Listen     = "listen" // each line of the slot's agents; then Line instead of messages
 	Look       = "look"   // answered by State
-	Quit       = "quit"   // leave the slot, if no agent runs
+	Quit       = "quit"   // leave the slot, if no agent runs; without a name: all such slots
 	Serve      = "serve"  // Name, Most, and the lock: see above
 	Wake       = "wake"   // create removed files again
 	Left       = "left"   // Name, Slots: a slot is no longer served
