@@ -196,7 +196,8 @@ func (r *Runtime) findHosts(ctx context.Context) {
 	wg.Wait()
 }
 
-// quitIdle asks all shims to leave their slots, and returns the connections of those that leave all.
+// quitIdle asks all shims to leave their slots, and returns the connections of those that have left
+// all, except slots whose last lines are still to be read.
 // The others have running agents, do not respond, or are of a version that leaves single slots only.
 func (r *Runtime) quitIdle(ctx context.Context) map[*conn]bool {
 	r.hosts.found.Do(func() { r.findHosts(ctx) })
@@ -208,7 +209,11 @@ func (r *Runtime) quitIdle(ctx context.Context) map[*conn]bool {
 	var wg sync.WaitGroup
 	for _, h := range all {
 		wg.Go(func() {
-			if h.await(ctx) != nil || h.conn.ask(ctx, wire.Message{Type: wire.Quit}) != nil {
+			if h.await(ctx) != nil {
+				return
+			}
+			err := h.conn.ask(ctx, wire.Message{Type: wire.Quit})
+			if err != nil && !errors.Is(err, errLinkLost) { // it ends with the last slot
 				return
 			}
 			mu.Lock()

@@ -99,7 +99,7 @@ func (p *shim) handle(c *conn, m *wire.Message) {
 		p.restoreFiles()
 		c.answer(m, nil, nil)
 	case wire.Quit:
-		c.answer(m, nil, p.quit())
+		go func() { c.answer(m, nil, p.quit()) }()
 	default:
 		c.answer(m, nil, fmt.Errorf("unknown request %.40q", m.Type))
 	}
@@ -185,13 +185,19 @@ func (p *shim) runsOther(than *slot) bool {
 	return slices.ContainsFunc(p.all(), func(s *slot) bool { return s != than && s.isRunning() })
 }
 
-// quit makes the shim leave all slots without a running agent. It returns runtime.ErrBusy if there
-// are others.
+// quit makes the shim leave all slots without a running agent, and returns when it has. It does not
+// wait for listeners, which may be slow. It returns runtime.ErrBusy if there are other slots.
 func (p *shim) quit() (err error) {
+	var idle []*slot
 	for _, s := range p.all() {
 		if busy := s.quit(); busy != nil {
 			err = busy
+		} else if s.output.listener.Load() == nil {
+			idle = append(idle, s)
 		}
+	}
+	for _, s := range idle {
+		<-s.gone
 	}
 	return err
 }

@@ -18,7 +18,8 @@ type slot struct {
 	shim *shim
 	name string // of its directory
 	dir  string
-	mark proc.Mark // of all that runs in it
+	mark proc.Mark     // of all that runs in it
+	gone chan struct{} // closed when the slot was left
 
 	output  output
 	drained <-chan struct{} // of the last process; used by the next start
@@ -47,7 +48,7 @@ func newSlot(p *shim, name string, lock *os.File) *slot {
 	dir := filepath.Join(p.dir, name)
 	s := &slot{
 		shim: p, name: name, dir: dir, mark: wire.Mark(name), lock: lock,
-		conns: make(map[*conn]struct{}),
+		conns: make(map[*conn]struct{}), gone: make(chan struct{}),
 	}
 	s.output.log = logfile.NewWriter(filepath.Join(dir, logfile.Name))
 	var err error
@@ -286,6 +287,7 @@ func (s *slot) leave() {
 	lock := s.lock
 	s.mu.Unlock()
 	s.restoring.Unlock()
+	close(s.gone)
 	s.shim.left(s)
 	lock.Close() // after that a client may give the slot back
 }
