@@ -350,15 +350,15 @@ func dialAlone(ctx context.Context, dir string) (*conn, error) {
 	return greet(ctx, c, filepath.Base(dir))
 }
 
-// isServedBy reports whether a shim runs, and does not say that it does not serve the slot.
-func (s *slot) isServedBy(ctx context.Context, shim proc.Identity) bool {
+// serves reports whether a shim runs, and does not say that it does not serve the slot in a directory.
+func (r *Runtime) serves(ctx context.Context, shim proc.Identity, dir string) bool {
 	if proc.Observe(shim) == proc.Dead {
 		return false
 	}
-	h, err := s.r.host(ctx, wire.TrunkName(shim.PID))
+	h, err := r.host(ctx, wire.TrunkName(shim.PID))
 	if err != nil {
 		return true
 	}
-	err = h.conn.ask(ctx, wire.Message{Type: wire.Look, Name: filepath.Base(s.dir)})
+	err = h.conn.ask(ctx, wire.Message{Type: wire.Look, Name: filepath.Base(dir)})
 	return !errors.Is(err, wire.ErrNotServed)
 }

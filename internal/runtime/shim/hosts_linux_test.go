@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os/exec"
+	"sync"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -24,6 +27,19 @@ func TestSlotThatAShimMayHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs.Close()
+	process := exec.Command("sleep", "1000") // counts as that of the shim
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() {
+		process.Process.Kill()
+		process.Wait()
+	})
+	defer kill()
+	id, err := proc.Identify(process.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() { // a shim that hangs up when it gets a slot
 		defer end.Close()
 		requests := wire.NewReader(end)
@@ -32,7 +48,7 @@ func TestSlotThatAShimMayHave(t *testing.T) {
 			if err != nil || m.Type == wire.Serve {
 				return
 			}
-			st := &wire.State{Version: wire.Version} // of no process, so that it has ended when it hangs up
+			st := &wire.State{Version: wire.Version, Shim: id}
 			b, err := wire.Encode(&wire.Message{Type: wire.Status, ID: m.ID, State: st, Key: "app"})
 			if err != nil {
 				return
@@ -48,7 +64,8 @@ func TestSlotThatAShimMayHave(t *testing.T) {
 	if _, err := r.Start(ctxOf(t), sh("app/a", 1, "exec sleep 1000")); !errors.Is(err, runtime.ErrUnknown) {
 		t.Errorf("start: %v, want that it is unknown which shim has the slot", err)
 	}
-	start(t, r, sh("app/a", 1, "exec sleep 1000")) // when the lock is free
+	kill()
+	start(t, r, sh("app/a", 1, "exec sleep 1000"))
 }
 
 // A start that is given up while its shim starts does not fail those that wait for the same shim.

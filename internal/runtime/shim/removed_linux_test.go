@@ -78,7 +78,7 @@ func TestRemovedSlotIsRemoved(t *testing.T) {
 			if _, missing := os.Lstat(dir); err != nil || !wire.IsMissing(missing) {
 				t.Errorf("the slot is there again: %v, %v", missing, err)
 			}
-			if all[0].slot.isServedBy(ctxOf(t), shimOf(all[1])) || proc.Observe(shimOf(all[1])) != proc.Alive {
+			if all[0].slot.r.serves(ctxOf(t), shimOf(all[1]), all[0].slot.dir) || proc.Observe(shimOf(all[1])) != proc.Alive {
 				t.Error("the shim serves the slot, or has ended")
 			}
 			mustRun(t, all[1])

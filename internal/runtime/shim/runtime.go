@@ -246,7 +246,7 @@ func (r *Runtime) look(
 		return nil
 	case serr != nil:
 		return unknown(new(wire.State), serr)
-	case proc.Observe(st.Shim) != proc.Dead:
+	case r.serves(ctx, st.Shim, dir):
 		return unknown(st, fmt.Errorf("shim %d is running, but does not hold the lock of the slot", st.Shim.PID))
 	}
 	st.LoadEnd(dir)

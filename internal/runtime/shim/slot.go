@@ -149,7 +149,7 @@ func (s *slot) find(ctx context.Context) (*link, *wire.State, *os.File, error) {
 		switch {
 		case err != nil && !wire.IsMissing(err):
 			return nil, nil, nil, fmt.Errorf("%w: %w", runtime.ErrUnknown, err)
-		case err != nil && !s.isServedBy(ctx, s.lastShim()):
+		case err != nil && !s.r.serves(ctx, s.lastShim(), s.dir):
 			return nil, nil, nil, err
 		case err != nil: // The shim creates the directory again.
 			s.wake()
@@ -201,7 +201,7 @@ func (s *slot) ended(ctx context.Context) (bool, error) {
 		shim = st.Shim
 	}
 	switch {
-	case !s.isServedBy(ctx, shim):
+	case !s.r.serves(ctx, shim, s.dir):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("shim %d is running, but the state of the slot cannot be read: %w", shim.PID, err)
@@ -454,7 +454,7 @@ func (s *slot) remove(ctx context.Context) error {
 	}
 	defer s.release()
 	s.dropIdle()
-	if _, err := os.Lstat(s.dir); wire.IsMissing(err) && !s.isServedBy(ctx, s.lastShim()) {
+	if _, err := os.Lstat(s.dir); wire.IsMissing(err) && !s.r.serves(ctx, s.lastShim(), s.dir) {
 		return nil
 	}
 	for {
