@@ -217,6 +217,11 @@ func (r *Runtime) each(which func(name string) bool, f func(dir string)) error {
 	return nil
 }
 
+// isLeft reports whether a slot could not be reached because no shim answers for it, or no longer.
+func isLeft(err error) bool {
+	return errors.Is(err, wire.ErrNotServed) || errors.Is(err, errLinkLost) || wire.IsMissing(err)
+}
+
 // look observes a slot without changing it; it returns nil if the slot is empty.
 func (r *Runtime) look(
 	ctx context.Context, dir string, answered func(dir string, l *link, st *wire.State),
@@ -224,6 +229,13 @@ func (r *Runtime) look(
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	link, st, dialErr := r.dial(ctx, dir)
+	locked, err := wire.Locked(dir)
+	// A shim that leaves the slot refuses clients, and has the lock until all is recorded.
+	for begin := time.Now(); locked && isLeft(dialErr) && time.Since(begin) < wakeTime; {
+		<-time.After(findPause)
+		link, st, dialErr = r.dial(ctx, dir)
+		locked, err = wire.Locked(dir)
+	}
 	if dialErr == nil {
 		answered(dir, link, st)
 		if st.Incarnation == 0 {
@@ -231,7 +243,6 @@ func (r *Runtime) look(
 		}
 		return withBefore(dir, observation(st))
 	}
-	locked, err := wire.Locked(dir)
 	unknown := func(st *wire.State, why error) *runtime.Observation {
 		return &runtime.Observation{Path: cmp.Or(st.Path, filepath.Base(dir)), Incarnation: st.Incarnation,
 			SpecHash: st.SpecHash, Token: st.Token, Detail: why.Error()}

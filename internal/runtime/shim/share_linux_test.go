@@ -271,3 +271,37 @@ echo "pid $$"; while :; do sleep 1; done`))
 		}
 	}
 }
+
+// A slot that its shim is about to leave is listed with its end, as before and after that.
+func TestSlotThatIsBeingLeft(t *testing.T) {
+	dir := slotsDir(t)
+	r := open(t, dir)
+	sleepers(t, r, "app/other") // keeps the shim
+	other := open(t, dir)
+	for n := uint64(1); n <= 20; n++ {
+		s := start(t, r, sh("app/a", n, "exec sleep 1000"))
+		s.Kill()
+		wait(t, "the end", s.Done())
+		left := make(chan error, 1)
+		go func() { left <- r.Quit(ctxOf(t)) }()
+		for leaving := true; leaving; {
+			select {
+			case err := <-left:
+				if err != nil {
+					t.Error(err)
+				}
+				leaving = false
+			default:
+			}
+			list, err := other.List(ctxOf(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range list {
+				if o.Path == "app/a" && (o.Life != runtime.Dead || o.Incarnation != n) {
+					t.Fatalf("while it is left: %+v", o)
+				}
+			}
+		}
+	}
+}
