@@ -9,8 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/gofrs/flock"
+
+	"github.com/coppice-dev/coppice/internal/project"
 )
 
 // agent is an agent of the fleet: DIR KIND NAME. It keeps a journal of its

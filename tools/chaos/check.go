@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
@@ -20,6 +21,7 @@ import (
 type life struct {
 	started, ended int
 	stopping, lost bool // it was to stop; its shim was killed
+	unstarted      bool // its shim was killed while it started
 	events         []string
 }
 
@@ -76,6 +78,11 @@ func check(o options, hits map[string]map[int]bool) error {
 			l.started++
 		case event.AgentStopping:
 			l.stopping = true
+		case event.AgentStartFailed:
+			if strings.Contains(e.Message, wire.ErrShimEnded.Error()) {
+				l.unstarted, l.lost = true, true
+				l.ended++
+			}
 		case event.AgentCrashed, event.AgentExited, event.AgentLost, event.AgentStopped:
 			l.ended++
 		}
@@ -110,7 +117,7 @@ func checkAgent(name string, found []agentLife, lives map[uint64]*life) error {
 	for i, f := range found {
 		// the last may be stopped while it starts
 		l := lives[f.incarnation]
-		if l == nil || l.ended != 1 || l.started != 1 && !(l.stopping && i == len(found)-1) {
+		if l == nil || l.ended != 1 || l.started != 1 && !l.unstarted && !(l.stopping && i == len(found)-1) {
 			return fmt.Errorf("%s: incarnation %d is not started once and ended once in the log:%s", name,
 				f.incarnation, around(lives, f.incarnation))
 		}
