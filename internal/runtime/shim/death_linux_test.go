@@ -172,6 +172,7 @@ func awaitStopped(t *testing.T, pid int) {
 
 // A shim that does not respond is alive: its state is unknown, and nothing is done.
 func TestShimHangs(t *testing.T) {
+	t.Parallel()
 	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
@@ -201,6 +202,7 @@ func TestShimHangs(t *testing.T) {
 
 // Kill does not need a shim that responds.
 func TestKillOfAShimThatHangs(t *testing.T) {
+	t.Parallel()
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, family))
 	ids := pids(t, s, 4)

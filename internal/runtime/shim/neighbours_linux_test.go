@@ -15,6 +15,7 @@ import (
 
 // An agent does not notice what others in its shim do, nor they what it does.
 func TestConformanceWithNeighbours(t *testing.T) {
+	t.Parallel()
 	runtimetest.Run(t, new(neighbourhood).open, runtimetest.Options{})
 }
 

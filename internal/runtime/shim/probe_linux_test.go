@@ -35,6 +35,7 @@ func repairUntilDone(t *testing.T, r *Runtime, s *session) {
 
 // A shim that is stopped does not hide the end of its agent.
 func TestStoppedShimHidesNoEnd(t *testing.T) {
+	t.Parallel()
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 1, "exec sleep 1000"))
 	shim := shimOf(s)

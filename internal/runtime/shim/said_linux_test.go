@@ -15,6 +15,7 @@ import (
 
 // However much an agent reports, its shim passes on little of it, and the last of it.
 func TestSaidIsNoFlood(t *testing.T) {
+	t.Parallel()
 	dir := slotsDir(t)
 	r := open(t, dir)
 	words := filepath.Join(t.TempDir(), "words")

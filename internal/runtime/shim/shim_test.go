@@ -8,10 +8,13 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	t.Run("groups", func(t *testing.T) {
+		t.Parallel()
 		runtimetest.Run(t, func(t testing.TB, state string) runtime.Runtime { return openGroups(t, state) }, runtimetest.Options{})
 	})
 	t.Run("no groups", func(t *testing.T) {
+		t.Parallel()
 		runtimetest.Run(t, func(t testing.TB, state string) runtime.Runtime {
 			return openWith(t, Options{Dir: state, WithoutGroups: true})
 		}, runtimetest.Options{})
