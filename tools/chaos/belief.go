@@ -234,14 +234,24 @@ func strike(c *api.Client, o options, what string, i int) error {
 }
 
 // parentOf is the parent of a process, 0 if it has gone.
-func parentOf(pid int) (parent int) {
+func parentOf(pid int) int {
+	_, parent := statOf(pid)
+	return parent
+}
+
+// stateOf returns the state of a process, such as Z; empty if it is gone.
+func stateOf(pid int) string {
+	state, _ := statOf(pid)
+	return state
+}
+
+func statOf(pid int) (state string, parent int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return "", 0
 	}
-	var state string
 	fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
-	return parent
+	return state, parent
 }
 
 func readJournal(dir, name string) (account, error) {

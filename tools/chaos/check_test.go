@@ -28,4 +28,10 @@ func TestCheckRestarts(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	lives[2].unstarted = true // with a process that was killed, or before it had one
+	for _, hits := range []map[int]bool{{9: true}, nil} {
+		if err := checkRestarts("a", two[1:], lives, hits); err != nil {
+			t.Error(err)
+		}
+	}
 }

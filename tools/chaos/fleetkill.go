@@ -57,11 +57,19 @@ func (k *fleetKiller) strike(up func() error) error {
 func (k *fleetKiller) agents() map[int]string {
 	all := map[int]string{}
 	for pid, argv := range processes() {
-		if len(argv) == 5 && argv[1] == "agent" && argv[2] == k.dir {
-			all[pid] = argv[4]
+		if name, ok := agentName(argv, k.dir); ok {
+			all[pid] = name
 		}
 	}
 	return all
+}
+
+// agentName returns the name of the agent of a fleet that a process is.
+func agentName(argv []string, dir string) (name string, ok bool) {
+	if len(argv) != 5 || argv[1] != "agent" || argv[2] != dir {
+		return "", false
+	}
+	return argv[4], true
 }
 
 // killAgents kills some agents.
@@ -81,21 +89,19 @@ func (k *fleetKiller) hit(name string, pid int) {
 	k.hits[name][pid] = true
 }
 
-// killShim kills a shim. It is stopped first, so that it starts no agent that nobody sees.
+// killShim kills a shim.
 func (k *fleetKiller) killShim() error {
-	shims := k.shims()
+	shims := shimsIn(k.dir)
 	if len(shims) == 0 {
 		return nil
 	}
 	shim := shims[k.rnd.IntN(len(shims))]
-	if err := syscall.Kill(shim, syscall.SIGSTOP); err != nil {
-		return nil // it has just ended
-	}
-	if err := waitStopped(shim); err != nil {
+	stopped, all, err := stopShims(shim)
+	if err != nil || len(stopped) == 0 {
 		return err
 	}
-	for pid, name := range k.agents() {
-		if parentOf(pid) == shim {
+	for pid, argv := range all {
+		if name, ok := agentName(argv, k.dir); ok && parentOf(pid) == shim {
 			k.hit(name, pid)
 		}
 	}
@@ -103,38 +109,6 @@ func (k *fleetKiller) killShim() error {
 		return err
 	}
 	return waitGone(shim)
-}
-
-// shims returns the shims of the fleet.
-func (k *fleetKiller) shims() (all []int) {
-	for pid, argv := range processes() {
-		if len(argv) > 2 && argv[1] == "shim" && argv[2] == "run" && k.isInside(pid) {
-			all = append(all, pid)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-// isInside reports whether the working directory of a process is in the fleet's.
-func (k *fleetKiller) isInside(pid int) bool {
-	at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-	return err == nil && (at == k.dir || strings.HasPrefix(at, k.dir+"/"))
-}
-
-// waitStopped waits until no thread of a process runs.
-func waitStopped(pid int) error {
-	for range 6000 {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		if !slices.ContainsFunc(threads, func(file string) bool {
-			stat, err := os.ReadFile(file)
-			return err == nil && !strings.Contains(string(stat), ") T ")
-		}) {
-			return nil
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return fmt.Errorf("process %d does not stop", pid)
 }
 
 // settled waits until each agent that was killed has started again.
@@ -165,7 +139,7 @@ func (k *fleetKiller) left() (err error) {
 	for range 200 {
 		err = nil
 		for pid, argv := range processes() {
-			if len(argv) > 2 && argv[1] == "agent" && argv[2] == k.dir || k.isInside(pid) {
+			if len(argv) > 2 && argv[1] == "agent" && argv[2] == k.dir || isInside(pid, k.dir) {
 				err = errors.Join(err, fmt.Errorf("process %d is left: %q", pid, argv))
 			}
 		}

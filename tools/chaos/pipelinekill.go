@@ -151,17 +151,19 @@ func (k *killer) killSession() error {
 	if err != nil {
 		return err
 	}
-	all := processes()
+	shims, all, err := stopShims(shimsIn(k.repo)...)
+	if err != nil {
+		return err
+	}
 	of := map[int]bool{daemon: true}
-	for pid, argv := range all {
+	for _, shim := range shims {
+		of[shim] = true
+	}
+	for _, argv := range all {
 		if isWorker(argv, k.repo) {
-			of[pid], of[parentOf(pid)] = true, true
 			k.attempts++
 		}
 	}
-	delete(of, 0)
-	delete(of, 1)
-	delete(of, os.Getpid())
 	for grown := true; grown; {
 		grown = false
 		for pid := range all {
