@@ -21,8 +21,11 @@ func TestShimOfARemovedSlotIsKilled(t *testing.T) {
 			r := openWith(t, o)
 			s := start(t, r, sh("app/a", 1, family))
 			all := pids(t, s, 4)
+			shim := shimOf(s)
+			shim.Signal(syscall.SIGSTOP) // it would restore the slot when the connection of pids ends
+			awaitStopped(t, shim.PID)
 			removeSlot(t, s.slot.dir)
-			shimOf(s).Signal(syscall.SIGKILL)
+			shim.Signal(syscall.SIGKILL)
 			wait(t, "the end", s.Done())
 			if s.Exit().Kind != supervisor.Lost {
 				t.Errorf("exit = %v", s.Exit())
