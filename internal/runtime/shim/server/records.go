@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -13,10 +14,11 @@ import (
 type records struct {
 	syncing sync.Mutex // held by sync
 
-	mu     sync.Mutex
-	last   *wire.Record
-	synced *wire.Record // the last one that is on the disk
-	timer  *time.Timer  // for the next sync; nil if there is none
+	mu      sync.Mutex
+	last    *wire.Record
+	synced  *wire.Record // the last one that is on the disk
+	removed atomic.Bool  // its file was, with the directory, and is to be written again
+	timer   *time.Timer  // for the next sync; nil if there is none
 }
 
 // add reports an end with tell, and records it after that. The views of the incarnation end
@@ -61,7 +63,7 @@ func (r *records) sync(dir string) error {
 	record, synced := r.last, r.synced
 	r.timer = nil
 	r.mu.Unlock()
-	if record == nil || record == synced {
+	if removed := r.removed.Swap(false); record == nil || record == synced && !removed {
 		return nil
 	}
 	err := wire.WriteSynced(filepath.Join(dir, wire.ExitFile), record, func(replace func() error) error {

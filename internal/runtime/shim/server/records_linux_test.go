@@ -40,3 +40,22 @@ func TestRecordIsSyncedOnce(t *testing.T) {
 		t.Error("the file of the first record was written again")
 	}
 }
+
+// A slot whose directory was removed after a record was synced has the record again when it is left.
+func TestRecordOfARestoredSlot(t *testing.T) {
+	s := slotFor(t, "app/a")
+	s.records.last = wire.NewRecord(s.dir, 1, *wire.NewEnd(supervisor.Exit{Kind: supervisor.Killed}, time.Now()), nil)
+	if err := s.records.sync(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.restoreFiles()
+	if err := s.records.sync(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := wire.ReadRecord(s.dir); err != nil || got.Incarnation != 1 {
+		t.Errorf("record %+v, %v", got, err)
+	}
+}

@@ -246,6 +246,7 @@ func (s *slot) createFiles() (fresh bool) {
 		s.mu.Unlock()
 		lock.Close()
 		fresh = true
+		s.records.removed.Store(true)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {
 		s.link()
