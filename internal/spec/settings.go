@@ -54,8 +54,11 @@ const (
 	MaxFailedTasks    = 50
 )
 
-// DefaultMaxClaims is the default of Patrol.MaxClaims.
-const DefaultMaxClaims = 3
+// Defaults of fields of Patrol.
+const (
+	DefaultMaxClaims = 3
+	DefaultPerShim   = 32
+)
 
 // DefaultPatrol returns the default settings.
 //
@@ -65,7 +68,7 @@ const DefaultMaxClaims = 3
 func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
-		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, PerShim: 32,
+		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, PerShim: DefaultPerShim,
 		MaxClaims: DefaultMaxClaims, MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
 	}
 }

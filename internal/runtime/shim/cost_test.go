@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // memory returns a field of the memory of a process, such as Pss, in kB.
@@ -125,7 +127,7 @@ func TestMemoryOfSharedShim(t *testing.T) {
 	}
 	defer r.Close()
 	var wg sync.WaitGroup
-	for i := range DefaultPerShim {
+	for i := range spec.DefaultPerShim {
 		wg.Go(func() {
 			if _, err := r.Start(ctxOf(t), sh(fmt.Sprintf("app/a%d", i), 1, "exec sleep 10000")); err != nil {
 				t.Error(err)
@@ -144,7 +146,7 @@ func TestMemoryOfSharedShim(t *testing.T) {
 		kB := memory(t, pid, "Anonymous")
 		t.Logf("%d kB", kB)
 		if kB > most {
-			t.Errorf("a shim with %d agents has %d kB, more than %d", DefaultPerShim, kB, most)
+			t.Errorf("a shim with %d agents has %d kB, more than %d", spec.DefaultPerShim, kB, most)
 		}
 	}
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// DefaultPerShim is how many agents of a supervisor share a shim at most, if Options do not say.
-const DefaultPerShim = 32
-
 // hosts are the shims that this process has a connection to, or is about to.
 type hosts struct {
 	found sync.Once // those of earlier runtimes are included
@@ -48,7 +45,7 @@ func keyOf(agent string) string { return path.Dir(agent) }
 
 // host returns the shim with a socket, whose name is in the link of a slot.
 func (r *Runtime) host(ctx context.Context, name string) (*host, error) {
-	if !strings.HasPrefix(name, wire.TrunkPrefix) {
+	if !strings.HasPrefix(name, wire.SocketPrefix) {
 		return nil, fmt.Errorf("%.80q is not the socket of a shim", name)
 	}
 	r.hosts.mu.Lock()
@@ -100,7 +97,7 @@ func (h *host) open(r *Runtime, connect func() (*conn, error)) {
 		h.key, h.slots = c.hello.Key, c.hello.Slots
 		r.hosts.byKey[h.key] = append(r.hosts.byKey[h.key], h)
 	}
-	r.hosts.byName[wire.TrunkName(c.shim().PID)] = h
+	r.hosts.byName[wire.SocketName(c.shim().PID)] = h
 	r.hosts.mu.Unlock()
 	if !r.read(c, func() {
 		r.dropHost(h)
@@ -182,7 +179,7 @@ func (r *Runtime) findHosts(ctx context.Context) {
 	ahead := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasPrefix(e.Name(), wire.TrunkPrefix) {
+		if e.IsDir() || !strings.HasPrefix(e.Name(), wire.SocketPrefix) {
 			continue
 		}
 		ahead <- struct{}{}
@@ -355,7 +352,7 @@ func (r *Runtime) serves(ctx context.Context, shim proc.Identity, dir string) bo
 	if proc.Observe(shim) == proc.Dead {
 		return false
 	}
-	h, err := r.host(ctx, wire.TrunkName(shim.PID))
+	h, err := r.host(ctx, wire.SocketName(shim.PID))
 	if err != nil {
 		return true
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
-// link is what a client has with a slot: requests and their answers, and the messages about the
-// state of the slot. All of it is handled in order, and independent of other slots.
+// link connects a client to a slot. Answers and messages about the state of the slot are handled in
+// order, and independent of other slots.
 type link struct {
 	conn *conn
 	name string            // of the slot

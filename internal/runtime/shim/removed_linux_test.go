@@ -74,14 +74,14 @@ func TestRemovedSlotIsRemoved(t *testing.T) {
 			if err := r.Remove(ctxOf(t), "app/a"); err != nil {
 				t.Error(err)
 			}
-			h, err := r.host(ctxOf(t), wire.TrunkName(shimOf(all[1]).PID))
+			h, err := r.host(ctxOf(t), wire.SocketName(shimOf(all[1]).PID))
 			if err == nil {
 				err = h.conn.ask(ctxOf(t), wire.Message{Type: wire.Wake})
 			}
 			if _, missing := os.Lstat(dir); err != nil || !wire.IsMissing(missing) {
 				t.Errorf("the slot is there again: %v, %v", missing, err)
 			}
-			if all[0].slot.r.serves(ctxOf(t), shimOf(all[1]), all[0].slot.dir) || proc.Observe(shimOf(all[1])) != proc.Alive {
+			if r.serves(ctxOf(t), shimOf(all[1]), dir) || proc.Observe(shimOf(all[1])) != proc.Alive {
 				t.Error("the shim serves the slot, or has ended")
 			}
 			mustRun(t, all[1])

@@ -140,7 +140,7 @@ func (r *Runtime) wakeShim(ctx context.Context, id proc.Identity) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for woken := false; proc.Observe(id) == proc.Alive; {
-		if h, err := r.host(ctx, wire.TrunkName(id.PID)); err == nil {
+		if h, err := r.host(ctx, wire.SocketName(id.PID)); err == nil {
 			if h.conn.ask(ctx, wire.Message{Type: wire.Wake}) == nil {
 				return
 			}

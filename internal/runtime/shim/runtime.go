@@ -37,6 +37,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Options configure a Runtime.
@@ -46,7 +47,8 @@ type Options struct {
 	// Executable is called with "shim" as its first argument and must run server.Main then.
 	// Empty means this program.
 	Executable string
-	// PerShim is how many agents of a supervisor share a shim at most. 0 means DefaultPerShim.
+	// PerShim is the largest number of agents of a supervisor that share a shim. 0 means
+	// spec.DefaultPerShim.
 	PerShim int
 	// WithoutGroups disables control groups.
 	WithoutGroups bool
@@ -95,7 +97,7 @@ func Open(o Options) (*Runtime, error) {
 }
 
 // SetPerShim replaces Options.PerShim for slots that are given to shims from now on.
-func (r *Runtime) SetPerShim(n int) { r.perShim.Store(int64(cmp.Or(max(0, n), DefaultPerShim))) }
+func (r *Runtime) SetPerShim(n int) { r.perShim.Store(int64(cmp.Or(max(0, n), spec.DefaultPerShim))) }
 
 // Kind returns "proc".
 func (r *Runtime) Kind() string { return "proc" }

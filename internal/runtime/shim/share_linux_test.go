@@ -228,6 +228,7 @@ func TestNoSlotForAShimThatHangs(t *testing.T) {
 	a := sleepers(t, r, "app/a")[0]
 	shimOf(a).Signal(syscall.SIGSTOP)
 	defer shimOf(a).Signal(syscall.SIGCONT)
+	awaitStopped(t, shimOf(a).PID)
 	b := sleepers(t, r, "app/b")[0]
 	if shimOf(b) == shimOf(a) {
 		t.Error("it has the shim that hangs")

@@ -30,7 +30,7 @@ const (
 	ExecArg = "exec" // followed by limits and a command: see exec.go
 )
 
-// lingerTime is how long a shim keeps a slot without an agent.
+// lingerTime is the time for which a shim keeps a slot without an agent.
 const lingerTime = 30 * time.Second
 
 // gcPercent makes the first collection start at a heap of about 2 MB (the minimum of 4 MB scales

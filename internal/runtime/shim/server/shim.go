@@ -44,7 +44,7 @@ func newShim(dir, key string) (*shim, error) {
 		dir: dir, key: key, self: self, done: make(chan struct{}),
 		slots: make(map[string]*slot), conns: make(map[*conn]struct{}),
 	}
-	p.socket.name = wire.TrunkName(self.PID)
+	p.socket.name = wire.SocketName(self.PID)
 	p.socket.accept = p.serve
 	return p, nil
 }

@@ -87,11 +87,11 @@ func HasMarker(pid int, dir string) bool {
 // ShimArgs begins the command line of a shim, as the kernel has it.
 const ShimArgs = "coppice\x00shim\x00run\x00"
 
-// TrunkName is the name of the socket of a shim, in the directory of the slots.
-func TrunkName(pid int) string { return TrunkPrefix + strconv.Itoa(pid) }
+// SocketName is the name of the socket of a shim, in the directory of the slots.
+func SocketName(pid int) string { return SocketPrefix + strconv.Itoa(pid) }
 
-// TrunkPrefix begins the names of the sockets of shims.
-const TrunkPrefix = "shim-"
+// SocketPrefix begins the names of the sockets of shims.
+const SocketPrefix = "shim-"
 
 // GroupPrefix begins the names of the control groups of all slots in a directory, and of no
 // others of the machine.
