@@ -452,9 +452,9 @@ func TestHuge(t *testing.T) {
 // The file of a subagent of codex that was not written for a day is followed when it is written again.
 func TestOldSubagent(t *testing.T) {
 	v, h := vendors()[1], newHouse(t)
-	day := began.AddDate(0, 0, -1)
+	day := time.Now().AddDate(0, 0, -1) // not of began, which is two days ago in the first hour of a day
 	dir := ".codex/sessions/" + day.Format("2006/01/02/")
-	name := dir + "rollout-2026-11-27T02-50-54-" + two + ".jsonl"
+	name := dir + "rollout-" + day.Format("2006-01-02T15-04-05-") + two + ".jsonl"
 	h.write(name, v.head(h, two, one, h.dir, day))
 	for _, old := range []string{name, dir} {
 		if err := os.Chtimes(filepath.Join(h.home, old), day, day); err != nil {
