@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,9 +61,10 @@ func TestAllProjects(t *testing.T) {
 	}
 
 	exectest.Signal(t, hungPID, syscall.SIGSTOP)
-	defer exectest.Signal(t, hungPID, syscall.SIGCONT)
+	resume := sync.OnceFunc(func() { exectest.Signal(t, hungPID, syscall.SIGCONT) }) // it ends later
+	defer resume()
 	out := f.do("ls", "--all-projects", "--json")
-	exectest.Signal(t, hungPID, syscall.SIGCONT)
+	resume()
 	var all []runningProject
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatalf("%v: %s", err, out)
