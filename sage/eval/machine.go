@@ -51,7 +51,7 @@ type machine struct {
 
 	budget int32
 	depth  int32
-	stop   atomic.Bool
+	stop   *atomic.Bool // of the last watch, since an earlier one may still note its end
 
 	quota        int64 // bytes that may be allocated before the next memory count
 	reserved     int64 // bytes of the program's memory that the machine has reserved
@@ -61,16 +61,17 @@ type machine struct {
 var machines atomic.Uint64
 
 func newMachine(ctx context.Context, in *Instance, a *agent) *machine {
-	m := &machine{id: machines.Add(1), ctx: ctx, in: in, limits: &in.o.Limits, agent: a, budget: timeSlice}
+	m := &machine{id: machines.Add(1), ctx: ctx, in: in, limits: &in.o.Limits, agent: a, budget: timeSlice,
+		stop: new(atomic.Bool)}
 	m.frame.m, m.top, m.here = m, &m.frame, &source.Span{}
 	return m
 }
 
 // watch makes the end of the context stop the machine until unwatch is called.
 func (m *machine) watch(ctx context.Context) {
-	m.ctx = ctx
-	m.stop.Store(false)
-	m.stopWatching = context.AfterFunc(ctx, func() { m.stop.Store(true) })
+	stop := new(atomic.Bool)
+	m.ctx, m.stop = ctx, stop
+	m.stopWatching = context.AfterFunc(ctx, func() { stop.Store(true) })
 }
 
 func (m *machine) unwatch() {

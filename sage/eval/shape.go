@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/sage/types"
 )
@@ -169,7 +170,7 @@ func (s *shape) array(tree any, of func(int) *shape, n int) ([]Value, error) {
 }
 
 func (s *shape) mapping(tree any) (Value, error) {
-	loader := &machine{limits: &Limits{Memory: math.MaxInt64}, quota: math.MaxInt64}
+	loader := &machine{limits: &Limits{Memory: math.MaxInt64}, quota: math.MaxInt64, stop: new(atomic.Bool)}
 	x := &mapping{}
 	if s.elems[0].kind != types.String {
 		newPair := &shape{kind: types.Tuple, elems: s.elems}
