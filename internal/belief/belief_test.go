@@ -135,6 +135,41 @@ func TestStartOfIncarnation(t *testing.T) {
 	}
 }
 
+// The beliefs of an agent that another one has summoned are open as long as those of the other one.
+func TestSummoned(t *testing.T) {
+	ctx := t.Context()
+	b := open(t, memory.New())
+	begin(t, b, "app/m", 1)
+	for range 2 { // it may be opened again
+		if all, err := b.OpenSummoned(ctx, "app/m", 1, "Helper/Tool-2", []string{"n"}); err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+	}
+	mustSet(t, b, "app/m/Helper/Tool-2", 1, "n=7")
+	want(t, "undeclared", set(b, "app/m/Helper/Tool-2", 1, "other=7"), ErrNotFound, "other")
+	b.End("app/m", 2)
+	mustSet(t, b, "app/m/Helper/Tool-2", 1, "n=8")
+	b.End("app/m", 1)
+	want(t, "after the end", set(b, "app/m/Helper/Tool-2", 1, "n=9"), ErrStale, "none is open")
+
+	_, err := b.OpenSummoned(ctx, "app/m", 1, "Helper", nil)
+	want(t, "by an agent that has ended", err, ErrStale, "none is open")
+	begin(t, b, "app/m", 2)
+	all, err := b.OpenSummoned(ctx, "app/m", 2, "Helper/Tool-2", []string{"n"})
+	if err != nil || KeptOf(all)["n"] != "8" {
+		t.Errorf("the next one begins with %v, %v", all, err)
+	}
+	for _, below := range []string{"", ".", "..", "../x", "/x", "x/", "a/../../b"} {
+		_, err := b.OpenSummoned(ctx, "app/m", 2, below, []string{"n"})
+		want(t, below, err, ErrRefused, "")
+	}
+	_, err = b.OpenSummoned(ctx, "app/m", 2, "x", []string{"no\nname"})
+	want(t, "a name", err, ErrRefused, "")
+	if _, err := b.OpenSummoned(ctx, "app/m", 2, "x", make([]string, MaxBeliefs+1)); err == nil {
+		t.Error("any number of beliefs")
+	}
+}
+
 // No two beliefs share a record: siblings, children and beliefs of one name, names that look like
 // keys.
 func TestNoCollisions(t *testing.T) {

@@ -1,11 +1,15 @@
 package belief
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/value"
 )
 
 // beginTimeout bounds the time that Begin waits for the outcome of an earlier write.
@@ -62,16 +66,76 @@ func (b *Store) Begin(ctx context.Context, path string, life Life) ([]Problem, e
 	return problems, nil
 }
 
-// End closes an incarnation if it is the open one.
+// OpenSummoned opens the beliefs of an agent that an open incarnation has summoned, until that ends.
+// below is its path below the other one. The named beliefs are persistent.
+func (b *Store) OpenSummoned(ctx context.Context, path string, incarnation uint64, below string, names []string,
+) ([]Belief, error) {
+	at := path + "/" + below
+	if wrong := CheckPath(at); wrong != "" || below == "" {
+		return nil, fmt.Errorf("%w: %s", ErrRefused, cmp.Or(wrong, "the agent is missing"))
+	}
+	if len(names) > MaxBeliefs {
+		return nil, fmt.Errorf("%s: %w", at, &value.LimitError{What: "an agent", Have: len(names), Max: MaxBeliefs,
+			Unit: "beliefs"})
+	}
+	declared := make([]spec.Belief, len(names))
+	for i, name := range names {
+		if wrong := spec.CheckBeliefName(name); wrong != "" {
+			return nil, fmt.Errorf("%w: %s", ErrRefused, wrong)
+		}
+		declared[i] = spec.Belief{Name: name, Persistent: true}
+	}
+	life, err := b.summon(path, incarnation, at)
+	if err != nil {
+		return nil, err
+	}
+	b.Declare(at, declared)
+	// A belief with a damaged record loses its value, which the list of beliefs shows.
+	if _, err := b.Begin(ctx, at, life); err != nil {
+		return nil, err
+	}
+	return b.Get(ctx, at, incarnation, names...)
+}
+
+// summon records that an incarnation has summoned an agent, and returns the life of both.
+func (b *Store) summon(path string, incarnation uint64, at string) (Life, error) {
+	a := b.agent(path)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.checkIncarnation(incarnation); err != nil {
+		return Life{}, err
+	}
+	if _, again := a.summoned[at]; !again && len(a.summoned) >= MaxSummoned {
+		return Life{}, fmt.Errorf("%s: %w", path, &value.LimitError{What: "an agent", Have: len(a.summoned) + 1,
+			Max: MaxSummoned, Unit: "summoned agents with beliefs"})
+	}
+	if a.summoned == nil {
+		a.summoned = map[string]struct{}{}
+	}
+	a.summoned[at] = struct{}{}
+	return a.life, nil
+}
+
+// End closes an incarnation if it is the open one, and those of the agents that it has summoned.
 func (b *Store) End(path string, incarnation uint64) {
 	a := b.find(path)
 	if a == nil {
 		return
 	}
+	for at := range a.end(incarnation) {
+		b.End(at, incarnation)
+	}
+}
+
+// end closes an incarnation if it is the open one, and returns what it has summoned.
+func (a *agent) end(incarnation uint64) (summoned map[string]struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.life.Incarnation == incarnation {
-		a.life = Life{}
-		a.applyDeclaration()
+	if a.life.Incarnation != incarnation {
+		return nil
 	}
+	a.life = Life{}
+	a.applyDeclaration()
+	summoned, a.summoned = a.summoned, nil
+	return summoned
 }

@@ -51,6 +51,17 @@ type Agent struct {
 	Beliefs     []Belief `json:"beliefs" doc:"Its beliefs, sorted by name."`
 }
 
+// KeptOf returns the values that were set, by name.
+func KeptOf(all []Belief) map[string]string {
+	values := map[string]string{}
+	for _, one := range all {
+		if one.Origin == Kept {
+			values[one.Name] = string(one.Value)
+		}
+	}
+	return values
+}
+
 // Get returns beliefs of an agent with their values, as they were at one moment: the named ones in
 // that order, or all of them, sorted. by is the caller, as in Apply; a caller that is not the open
 // incarnation gets ErrStale. A person also sees leftovers.

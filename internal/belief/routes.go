@@ -29,6 +29,13 @@ var (
 		ID: "changeOwnBeliefs", Summary: "Change beliefs of the calling agent, all or none",
 		Doc: limitsDoc,
 	}
+	// OpenSummoned opens the beliefs of an agent that the calling one has summoned.
+	OpenSummoned = api.Route[SummonedRequest, []Belief]{
+		Method: "POST", Path: "/beliefs/summoned", For: api.Agents, MaxBody: maxStepBody,
+		ID: "openSummonedBeliefs", Summary: "Open the beliefs of an agent that the calling agent has summoned",
+		Doc:     "They are closed with those of the calling agent. An agent may open them again.",
+		Returns: "The named beliefs in that order.",
+	}
 	// List returns the beliefs of the agents at and below a path, without large values.
 	List = api.Route[ListRequest, []Agent]{
 		Method: "GET", Path: "/beliefs", For: api.People,
@@ -99,6 +106,16 @@ type OwnChange struct {
 
 	Set    value.Named `json:"set,omitempty" doc:"Names and their values, any JSON."`
 	Delete []string    `json:"delete,omitempty" doc:"Names of beliefs to remove. A declared one gets its initial value again."`
+	// Summoned is empty for the beliefs of the calling agent itself.
+	Summoned string `json:"summoned,omitempty" doc:"Path, below that of the calling agent, of an agent that it has summoned, whose beliefs change instead."`
+}
+
+// SummonedRequest names an agent that the calling one has summoned, and its persistent beliefs.
+type SummonedRequest struct {
+	_ struct{} `schema:"SummonedBeliefs" doc:"Beliefs of a summoned agent."`
+
+	Agent string   `json:"agent" doc:"Path below that of the calling agent."`
+	Names []string `json:"names" doc:"Names of its persistent beliefs."`
 }
 
 // ChangeRequest is a change by a person.

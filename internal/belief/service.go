@@ -57,7 +57,14 @@ func (s *Service) Register(server *api.Server) {
 	})
 	ChangeOwn.Handle(server, func(ctx context.Context, who token.Caller, req OwnChange) (none api.None, _ error) {
 		step := Step{Path: who.Path, By: who.Incarnation, Set: req.Set, Delete: req.Delete}
+		if req.Summoned != "" {
+			step.Path = who.Path + "/" + req.Summoned
+		}
 		return none, apiError(s.Store.Apply(ctx, step))
+	})
+	OpenSummoned.Handle(server, func(ctx context.Context, who token.Caller, req SummonedRequest) ([]Belief, error) {
+		list, err := s.Store.OpenSummoned(ctx, who.Path, who.Incarnation, req.Agent, req.Names)
+		return list, apiError(err)
 	})
 	Change.Handle(server, s.change)
 	Import.Handle(server, s.importAll)

@@ -32,6 +32,7 @@ const (
 	MaxBytes     = 16 << 20        // names and values of one agent
 	MaxStep      = 64              // values of one step
 	MaxStepBytes = 1 << 20         // names and values of one step
+	MaxSummoned  = 10_000          // agents with beliefs that an incarnation has summoned
 )
 
 // Errors of a Store. Errors of the underlying store are returned as they are.
@@ -85,6 +86,7 @@ type agent struct {
 	inForce  map[string]spec.Belief // declarations in force; nil if anything may be set
 	order    []string               // names in force, as declared
 	life     Life                   // the open incarnation; zero if there is none
+	summoned map[string]struct{}    // paths of agents that it has summoned
 	stored   records
 	aside    records
 	staged   records

@@ -11,6 +11,19 @@ import (
 // names, and errors name the faulty value.
 type Named map[string]Value
 
+// ParseAll parses each of the texts.
+func ParseAll(texts map[string]string) (Named, error) {
+	all := make(Named, len(texts))
+	for name, text := range texts {
+		v, err := Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		all[name] = v
+	}
+	return all, nil
+}
+
 // UnmarshalJSON reads an object.
 func (m *Named) UnmarshalJSON(text []byte) error {
 	if bytes.Equal(text, []byte(Null)) {
