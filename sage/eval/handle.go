@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/sage/check"
+	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -44,7 +45,7 @@ type childPlace struct {
 // restarted takes no messages, unless the restart of its group starts it again.
 func (in *Instance) child(p childPlace) supervisor.ChildSpec {
 	run := func(ctx context.Context) error {
-		self, _ := supervisor.SelfOf(ctx)
+		self := host.AgentOf(ctx)
 		p.handle.box.open()
 		a := &agent{
 			path: self.Path, incarnation: max(self.Incarnation, 1), code: p.code, in: in,

@@ -1,16 +1,18 @@
 // Package host declares the services that a Sage program needs from the process that runs it:
 // storage for beliefs, commands and output.
 //
-// Arguments and results are plain values, and no call returns a reference into the host. If
-// programs ran in their own processes, each call could become a request and a response on a
-// socket, with one more message for the end of its context. Only the agents cross the border as Go
-// functions, in a supervisor.Spec: the agents of a program, which a host runs below its own
-// supervisors, and the agents of a coppice.toml that are children in a program.
+// Arguments and results are plain values, and no call returns a reference into the host, so that a
+// program can run in another process than its supervisors. Only the agents cross the border as Go
+// functions, in a supervisor.Spec: the agents of a program, which its host runs with the context of
+// WithAgent if not below a supervisor, and the agents of a coppice.toml that are children in a
+// program.
 package host
 
 import (
 	"context"
 	"errors"
+
+	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // Host provides all services. Its methods are safe for concurrent use.
@@ -24,6 +26,23 @@ type Host interface {
 type Agent struct {
 	Path        string
 	Incarnation uint64
+}
+
+type agentKey struct{}
+
+// WithAgent returns the context in which an agent runs whose supervisor is in another process.
+func WithAgent(ctx context.Context, a Agent) context.Context {
+	return context.WithValue(ctx, agentKey{}, a)
+}
+
+// AgentOf returns the agent that runs in ctx, or that the code in ctx works for. It is zero if there
+// is none.
+func AgentOf(ctx context.Context) Agent {
+	if a, ok := ctx.Value(agentKey{}).(Agent); ok {
+		return a
+	}
+	self, _ := supervisor.SelfOf(ctx)
+	return Agent{Path: self.Path, Incarnation: self.Incarnation}
 }
 
 // Beliefs stores persistent beliefs by the path of the agent and the name of the belief. Values
