@@ -136,6 +136,16 @@ func (p *Program) Check(overlay Overlay) (*check.Info, []diag.Diagnostic, error)
 		return nil, nil, fmt.Errorf("%s: %w", p.Name(p.Root), reason(err))
 	}
 	defer root.Close()
+	return p.check(overlay, root)
+}
+
+// CheckTexts is Check without any file: texts has all files of the program by their absolute paths.
+func (p *Program) CheckTexts(texts Overlay) (*check.Info, []diag.Diagnostic, error) {
+	return p.check(texts, nil)
+}
+
+// check reads files from the overlay or from root, unless that is nil.
+func (p *Program) check(overlay Overlay, root *os.Root) (*check.Info, []diag.Diagnostic, error) {
 	l := loader{program: p, root: root, overlay: overlay, paths: map[*source.File]string{}}
 	file, err := l.read(p.Entry)
 	if err != nil && p.Settings != nil && p.Entry == p.Settings.Entry {
@@ -167,7 +177,7 @@ func (p *Program) CheckProject() (*Program, *check.Info, []diag.Diagnostic, erro
 
 type loader struct {
 	program *Program
-	root    *os.Root
+	root    *os.Root // nil: there are no files
 	overlay Overlay
 	paths   map[*source.File]string
 }
@@ -209,6 +219,9 @@ func (l *loader) read(path string) (*source.File, error) {
 	}
 	text, ok := l.overlay[path]
 	if !ok {
+		if l.root == nil {
+			return nil, fs.ErrNotExist
+		}
 		f, err := l.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			err = reason(err)

@@ -21,12 +21,16 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Options connect a program to its surroundings. All fields except Host may be nil.
+// Options connect a program to its surroundings. All fields may be nil.
 type Options struct {
+	// Host is nil for a program whose agents do not run here.
 	Host host.Host
 	// Child returns an agent of the project's coppice.toml as a child of a supervisor of the
 	// program.
 	Child func(name string) (supervisor.ChildSpec, error)
+
+	// Limits bound what agents may use; zero fields are the defaults.
+	Limits eval.Limits
 
 	In      io.Reader // of read_line and read_all
 	Trace   io.Writer // receives the events of the program as NDJSON
@@ -63,7 +67,7 @@ func Open(p *load.Program, info *check.Info, o Options) (*Program, error) {
 		return nil, err
 	}
 	settings := eval.Options{
-		Beliefs: o.Host, Output: o.Host, In: o.In, Process: o.Child, OnEvent: o.OnEvent, Log: o.Logger,
+		Beliefs: o.Host, Output: o.Host, Limits: o.Limits, In: o.In, Process: o.Child, OnEvent: o.OnEvent, Log: o.Logger,
 	}
 	if settings.Tools, err = toolSettings(p); err != nil {
 		return nil, err
