@@ -30,6 +30,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
+	"github.com/coppice-dev/coppice/internal/sagehost/guest"
 )
 
 // raceOptions is the value of GORACE: without it the race detector sleeps for a second at exit.
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "shim":
-			os.Exit(server.Main(os.Args[2:]))
+			os.Exit(server.MainWith(guest.Open, os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:

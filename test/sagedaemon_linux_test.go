@@ -11,7 +11,11 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -42,11 +46,13 @@ supervisor Guard {
 run Guard;
 `
 
-// saidLines returns the lines that an agent has printed.
-func (f *fleet) saidLines(c *api.Client, path string) (lines []string) {
+// saidLines returns the last lines that an agent has printed.
+func (f *fleet) saidLines(c *api.Client, path string) []string { return f.lastLines(c, path, 100) }
+
+func (f *fleet) lastLines(c *api.Client, path string, most int) (lines []string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), waitTimeout)
 	defer cancel()
-	for line, err := range output.Logs(ctx, c, output.Query{Paths: []string{path}, Lines: 100}) {
+	for line, err := range output.Logs(ctx, c, output.Query{Paths: []string{path}, Lines: most}) {
 		if err != nil {
 			return nil
 		}
@@ -71,8 +77,8 @@ func (f *fleet) awaitHistory(what string) {
 	})
 }
 
-// Agents of a program run in the daemon, next to processes as their children. They end with a
-// killed daemon; the next one starts each once with its beliefs, except temporary ones.
+// Agents of a program are next to processes, as their siblings. They run in a process of their own,
+// which outlives the daemon.
 func TestSageInDaemon(t *testing.T) {
 	t.Parallel()
 	detectRaces(t)
@@ -96,7 +102,7 @@ func TestSageInDaemon(t *testing.T) {
 	if got := f.do("tree"); !strings.Contains(got, "Guard (one_for_one)") || !strings.Contains(got, "Inner (one_for_all)") {
 		t.Errorf("tree:\n%s", got)
 	}
-	if got := f.do("explain", "Guard/Counter"); !strings.Contains(got, "in inproc") || !strings.Contains(got, "| count 1") {
+	if got := f.do("explain", "Guard/Counter"); !strings.Contains(got, "in program") || !strings.Contains(got, "| count 1") {
 		t.Errorf("explain:\n%s", got)
 	}
 	f.do("restart", "Guard/Counter")
@@ -109,42 +115,128 @@ func TestSageInDaemon(t *testing.T) {
 		t.Errorf("beliefs %s", got)
 	}
 
+	unchanged := func() {
+		t.Helper()
+		f.wantSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
+		f.wantSaid(c, "t/Guard/Inner/Boss", "Helper: help 1")
+		for path, want := range map[string]uint64{"Counter": 2, "Counter-2": 1, "Setup": 1, "db": 1, "Inner/Boss": 1} {
+			if n := f.node("t/Guard/" + path); n.Incarnation != want || n.InWindow != 0 {
+				t.Errorf("%s: %+v", path, n)
+			}
+		}
+	}
 	f.crash()
 	f.do("up", "-d")
-	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
-	f.awaitSaid(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
+	unchanged()
+	f.do("down", "--keep-agents")
+	f.do("up", "-d")
+	unchanged()
 	if n := f.node("t/Guard/Counter-2"); n.State != "stopped" {
 		t.Errorf("what was stopped by hand is %s", n.State)
-	}
-	if n := f.node("t/Guard/Setup"); n.State != "stopped" || n.Incarnation != 1 {
-		t.Errorf("what runs once: %+v", n)
-	}
-	if n := f.node("t/Guard/db"); n.PID != db {
-		t.Errorf("db is process %d, was %d", n.PID, db)
-	}
-	if n := f.node("t/Guard/Counter"); n.Restarts != 0 || n.InWindow != 0 {
-		t.Errorf("the end of the daemon was counted: %+v", n)
 	}
 	f.do("start", "Guard/Counter-2")
 	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20")
 
-	// down --keep-agents cannot keep these agents, so it rests them.
-	f.do("down", "--keep-agents")
-	f.do("up", "-d")
-	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10", "resting", "waking 10", "count 20", "resting", "waking 20", "count 30")
-	if n := f.node("t/Guard/db"); n.PID != db {
-		t.Errorf("db is process %d, was %d", n.PID, db)
+	// The end of the process is that of its agents, and of nothing else.
+	processes := f.programs()
+	if len(processes) != 1 {
+		t.Fatalf("processes of programs: %v, expected one", processes)
 	}
-	if n := f.node("t/Guard/Setup"); n.State != "stopped" || n.Incarnation != 1 {
-		t.Errorf("what runs once: %+v", n)
+	exectest.Signal(t, processes[0], syscall.SIGKILL)
+	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2", "waking 2", "count 3")
+	f.awaitSaid(c, "t/Guard/Inner/Boss", "Helper: help 1", "Helper: help 2")
+	if n := f.node("t/Guard/db"); n.PID != db || n.Incarnation != 1 {
+		t.Errorf("db is %+v, was process %d", n, db)
 	}
 	told, _ := f.history()
 	for what, want := range map[string]int{
 		"agent.started t/Guard/Setup 1": 1, "agent.started t/Guard/Setup 2": 0, "agent.started t/Guard/db 2": 0,
-		"agent.lost t/Guard/Counter 2": 1, "agent.started t/Guard/Counter 3": 1, "agent.stopped t/Guard/Counter 3": 1, "agent.started t/Guard/Counter 4": 1,
+		"agent.started t/Guard/Counter 2": 1, "agent.started t/Guard/Counter 3": 1, "agent.started t/Guard/Counter 4": 0,
 	} {
 		if told[what] != want {
 			t.Errorf("%s: %d times, want %d", what, told[what], want)
+		}
+	}
+}
+
+// wantSaid is awaitSaid without a wait.
+func (f *fleet) wantSaid(c *api.Client, path string, want ...string) {
+	f.t.Helper()
+	if got := f.saidLines(c, path); !slices.Equal(got, want) {
+		f.t.Errorf("%s has said %q, want %q", path, got, want)
+	}
+}
+
+// programs returns the pids of the processes of programs.
+func (f *fleet) programs() (all []int) {
+	f.t.Helper()
+	pids, err := proc.PIDs()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	slots := filepath.Join(f.dir, ".coppice", "run")
+	for _, pid := range pids {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if _, dir, ok := wire.ShimIn(pid); ok && dir == slots && err == nil &&
+			strings.HasSuffix(string(line), "\x00"+server.ProgramArg+"\x00") {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// An agent of a program goes on while no daemon runs, and waits with its beliefs for the next one. It
+// says nothing twice.
+func TestSageOutlivesDaemon(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"p.sg\"\n\n", agentTOML("other", "exec sleep 1000"))
+	write(t, filepath.Join(f.dir, "p.sg"), `
+agent Counts { @persistent n: Int on start { loop { self.n += 1; print("{self.n}"); sleep_ms(1); } } }
+agent Boss { on start { let h = summon Counts { }; let r = await h catch { }; } }
+supervisor S { strategy: OneForOne children { Counts { restart: Permanent } Boss { restart: Transient } } }
+run S;
+`)
+	f.do("up", "-d")
+	c := f.client()
+	said := func(path string) int { return len(f.lastLines(c, path, 1_000_000)) }
+	for range 5 {
+		a, b := said("t/S/Counts"), said("t/S/Boss")
+		eventually(t, "more lines", func() bool { return said("t/S/Counts") > a+20 && said("t/S/Boss") > b+20 })
+		f.crash()
+		f.do("up", "-d")
+	}
+	f.do("down")
+	f.do("up", "-d")
+	for path, prefix := range map[string]string{"t/S/Counts": "", "t/S/Boss": "Counts: "} {
+		if n := f.node(path); n.Incarnation != 2 {
+			t.Errorf("%s is incarnation %d, expected 2", path, n.Incarnation)
+		}
+		for i, line := range f.lastLines(c, path, 1_000_000) {
+			if want := fmt.Sprint(prefix, i+1); line != want {
+				t.Fatalf("%s: line %d is %q, want %q", path, i+1, line, want)
+			}
+		}
+	}
+}
+
+// An agent that allocates without end fails alone.
+func TestSageMemory(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "program = \"p.sg\"\n[daemon]\nprogram_memory = \"64MiB\"\n", agentTOML("other", "exec sleep 1000"))
+	write(t, filepath.Join(f.dir, "p.sg"), `
+agent Grows { on start { let all = ["a"]; loop { all = all.push("{all.len()} and some more text for it to be large"); } } }
+agent Rests { on start { loop { sleep_ms(1000); } } }
+supervisor S { strategy: OneForOne children { Grows { restart: Temporary } Rests { restart: Permanent } } }
+run S;
+`)
+	f.try("up", "-d") // says that one is not well
+	f.awaitHistory("agent.crashed t/S/Grows 1")
+	if got := f.do("explain", "S/Grows"); !strings.Contains(got, "more memory is in use than the limit of 8388608 bytes") {
+		t.Errorf("explain:\n%s", got)
+	}
+	for _, path := range []string{"t/other", "t/S/Rests"} {
+		if n := f.node(path); n.Incarnation != 1 || n.State != "running" {
+			t.Errorf("%+v", n)
 		}
 	}
 }
@@ -293,8 +385,11 @@ run S;
 		}
 	}
 	text, err := os.ReadFile(trace)
-	if got := string(text); err != nil || !strings.Contains(got, `"agent":"t/S"`) || !strings.Contains(got, `"kind":"supervisor.start"`) {
-		t.Errorf("trace:\n%s", got)
+	got := string(text)
+	for _, event := range []string{`"agent":"t/S"`, `"kind":"supervisor.start"`, `"agent":"t/S/A"`, `"kind":"agent.start"`} {
+		if err != nil || !strings.Contains(got, event) {
+			t.Errorf("no %s in the trace:\n%s", event, got)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ func TestLinksInStateDirectory(t *testing.T) {
 	for _, name := range []string{
 		"controller.lock", "daemon.log", "ended.json", ".gitignore",
 		"state.db", "state.db-wal", "state.db-shm", "state.db.lock", "state.db.mark",
-		"run", "tmux", "inside", "errands", "aide", "daemon.sock", "run/slot", "inside/slot",
+		"run", "tmux", "errands", "aide", "daemon.sock", "run/slot",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

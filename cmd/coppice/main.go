@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
+	"github.com/coppice-dev/coppice/internal/sagehost/guest"
 )
 
 func main() {
@@ -20,7 +21,7 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "shim":
-			os.Exit(shim.Main(os.Args[2:]))
+			os.Exit(shim.MainWith(guest.Open, os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:

@@ -219,12 +219,3 @@ func (m *Manager) IsDetaching() bool {
 	defer m.mu.Unlock()
 	return m.detaching
 }
-
-// Detaches reports whether a node keeps running without the daemon.
-func (m *Manager) Detaches(path string) bool { return m.IsDetaching() && !m.isInProcess(path) }
-
-// isInProcess reports whether an agent runs in the process of the daemon, and ends with it.
-func (m *Manager) isInProcess(path string) bool {
-	a := m.Fleet().Agents()[path]
-	return a != nil && a.Runtime == spec.InProcess
-}

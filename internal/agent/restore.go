@@ -21,7 +21,6 @@ import (
 func (m *Manager) Restore(ctx context.Context, saved *SavedState, found map[string][]Slot) {
 	r := &restorer{m, saved, m.Fleet().Agents()}
 	saved.adoptions = m.adoptions
-	r.endInProcess()
 	var unwanted []Slot
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		if r.agents[path] == nil || r.isStopped(path) {
@@ -34,7 +33,7 @@ func (m *Manager) Restore(ctx context.Context, saved *SavedState, found map[stri
 		r.reset(found)
 	}
 	for path, rec := range saved.Records {
-		if found[path] == nil && r.agents[path] != nil && !m.isInProcess(path) && !rec.Ended && rec.Incarnation > 0 &&
+		if found[path] == nil && r.agents[path] != nil && !rec.Ended && rec.Incarnation > 0 &&
 			!r.isStopped(path) {
 			m.adoptions[path] = r.lost(path, rec.Incarnation)
 		}
@@ -69,30 +68,6 @@ func (r *restorer) isStopped(path string) bool {
 		}
 	}
 	return false
-}
-
-// endInProcess records the end of agents that ran inside of the process of the last daemon when that
-// was killed. This is no failure: each is started again, as in any tree that starts, except temporary
-// ones, which run once.
-func (r *restorer) endInProcess() {
-	for _, path := range slices.Sorted(maps.Keys(r.saved.Records)) {
-		rec := r.saved.Records[path]
-		if rec.Ended || rec.Incarnation == 0 || !r.m.isInProcess(path) || r.m.Once {
-			continue
-		}
-		rec.Ended, rec.State, rec.Reason = true, supervisor.Waiting.String(), ""
-		what := "it is started again"
-		if r.agents[path].Restart == supervisor.Temporary {
-			rec.State, rec.Reason = supervisor.Stopped.String(), supervisor.ReasonTemporary.String()
-			what = "temporary, so it is not started again"
-		}
-		r.m.Log.Append(event.Event{
-			Type: event.AgentLost, Path: path, Incarnation: rec.Incarnation, Actor: "controller",
-			Message: fmt.Sprintf("%s ended with the controller that it lived in; %s", path, what),
-		}.With(event.Stopped{
-			End: event.End{Exit: supervisor.Lost.String()}, Cause: event.Cause{Reason: "the controller was killed"},
-		}), rec.Op())
-	}
 }
 
 // assign decides what becomes of the slots of an agent that is wanted: which one has its last

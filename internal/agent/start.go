@@ -58,7 +58,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	case session == nil:
 		return newLostProcess(h), nil
 	}
-	p := newProcess(session, func() bool { return s.m.Detaches(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
+	p := newProcess(session, s.m.IsDetaching, s.agent.Shutdown.Grace, h.lifecycle(),
 		turn{&s.m.Stopper.sequence, self.Path})
 	p.env = h.env
 	for _, l := range s.m.Listeners {
@@ -83,7 +83,7 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 	}
 	if ok {
 		session, err := s.adopt(ctx, h, from)
-		if err != nil && ctx.Err() != nil && !m.Detaches(path) { // it runs, and has no supervisor
+		if err != nil && ctx.Err() != nil && !m.IsDetaching() { // it runs, and has no supervisor
 			m.stopSlot(path, from.kind)
 		}
 		return session, err
@@ -215,7 +215,7 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 	env, err := s.as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation, Token: token})
 	l := runtime.Launch{
 		Path: who.Path, Incarnation: who.Incarnation, SpecHash: a.DeclaredHash().Sum, Token: token,
-		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Run: a.Run,
+		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Program: a.Program,
 		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
 		ResetNumbering: s.m.Once && who.Incarnation == 1,
 		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),

@@ -215,9 +215,10 @@ var badInput = []struct{ name, text, want string }{
 		15:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
 		16:1: wisp_gc_interval and gc_interval mean the same, expected one of them; remove one of the two
 		17:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
-	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\n", `
+	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\nprogram_memory = \"1MiB\"\n", `
 		4:13: suspended is a string, expected true or false; write true without quotes
-		6:19: patrol_interval is 1ns, expected at least 10ms`},
+		6:19: patrol_interval is 1ns, expected at least 10ms
+		7:18: program_memory is 1MiB, expected at least 64 MiB`},
 	{"two inputs", base + "terminal = true\nstdin = \"x\"\n", "5:9: stdin is a file, expected none with a terminal; remove stdin or terminal"},
 	{"limits", base + limits(`memory = "512"`, `memory = "1 GB/s"`, `memory = "-1M"`, `memory = "99999999999T"`, `memory = 0`, `memory = 512`, `memory = 1.5`, `memory = "0.1b"`,
 		`cpu = 0`, `cpu = -0.5`, `cpu = nan`, `cpu = inf`, `cpu = 0.001`, `cpu = "2"`, `cpu = "500m"`, `cpu = true`, `open_files = 0`, `open_files = 1.5`, `processes = 2_000_000_000`), `

@@ -79,6 +79,11 @@ shutdown_timeout = "5s"
 				"supervisor share the process next to them, 1 to %d, see [Runtimes](runtimes.md#shims). It holds "+
 				"for agents that start from now on", spec.MaxPerShim),
 				Read: toml.Int(1, spec.MaxPerShim, func(p *patrol) *int { return &p.PerShim })},
+			{Name: "program_memory", Type: "size", Default: `"2GiB"`, Doc: "the memory that the process of a Sage " +
+				"program may use, at least 64 MiB. If it needs more, its agents end with a failure and start again " +
+				"in another process, see [Sage](sage.md#programs-in-the-daemon). It holds for processes that start " +
+				"from now on",
+				Read: toml.Size(spec.MinProgramMemory, "64 MiB", func(p *patrol) *int64 { return &p.ProgramMemory })},
 			{Name: "max_claims", Type: "integer", Default: "3", Doc: "how many claims of a task may fail before " +
 				"it is parked, see [Tasks](tasks.md). `0`: it is never parked",
 				Also: []string{"max_attempts", "max_tries"},

@@ -81,6 +81,7 @@ func print(t *spec.Tree) string {
 		line("drift_drain_timeout", p.DriftDrainTimeout)
 		line("max_parallel_starts", p.Starts)
 		line("agents_per_shim", p.PerShim)
+		line("program_memory", p.ProgramMemory)
 		line("max_claims", p.MaxClaims)
 		line("max_failed_tasks", p.MaxFailedTasks)
 		line("failed_tasks_window", p.FailedTasksWindow)
@@ -397,8 +398,9 @@ func someTree(t *rapid.T) *spec.Tree {
 func somePatrol(t *rapid.T) spec.Patrol {
 	p := spec.Patrol{
 		Interval: spec.MinPatrolInterval + someTime.Draw(t, "interval"), Starts: rapid.IntRange(1, spec.MaxStarts).Draw(t, "starts"),
-		PerShim:   rapid.IntRange(1, spec.MaxPerShim).Draw(t, "per shim"),
-		MaxClaims: rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
+		PerShim:       rapid.IntRange(1, spec.MaxPerShim).Draw(t, "per shim"),
+		ProgramMemory: rapid.Int64Range(spec.MinProgramMemory, 1<<62).Draw(t, "program memory"),
+		MaxClaims:     rapid.IntRange(0, spec.MaxClaims).Draw(t, "claims"),
 		MaxFailedTasks: rapid.IntRange(0, spec.MaxFailedTasks).Draw(t,
 			"failed tasks"), FailedTasksWindow: someTime.Draw(t, "window"),
 		ShutdownTimeout: someTime.Draw(t, "shutdown") - 1, DriftDrainTimeout: someTime.Draw(t, "drift"),

@@ -13,7 +13,6 @@ func (c *Controller) openBeliefs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.opts.programs.SetBeliefs(c.beliefs.Store)
 	c.beliefs.Report(problems)
 	return nil
 }

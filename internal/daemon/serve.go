@@ -2,9 +2,10 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"io"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type ServeOptions struct {
 	OnEvent func(supervisor.Event)
 	Output  func(path string, incarnation uint64, line proc.Line)
 	// Trace receives events of Sage programs as NDJSON, if it is not nil.
-	Trace io.Writer
+	Trace *os.File
 	// Sandbox replaces what agents call, and keeps the state; nil for the project as it is.
 	Sandbox load.Sandbox
 	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
@@ -48,6 +49,9 @@ type ServeOptions struct {
 // *LockedError, a *sqlite.FileError, or the error that ended the tree.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	files := load.New(o.Logger, o.Trace).In(o.Sandbox)
+	if o.Once { // nothing of an earlier run goes on, such as messages that were not handled
+		files.Programs.Fresh = rand.Text()
+	}
 	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last agent
 	load := func() reconcile.Loaded { return files.Load(o.Config) }
 	loaded := load()
@@ -88,7 +92,6 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
-	files.Programs.SetRuntime(runtimes)
 	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Logger: o.Logger})
 	if err != nil {
 		return err

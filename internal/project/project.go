@@ -58,7 +58,7 @@ func (p Project) Make() error {
 // links. Another user, or a git checkout, may have created it.
 func (p Project) Check() error {
 	err := private.Dir(p.State)
-	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Inside(), p.Jobs(), p.RunRequests()} {
+	for _, dir := range []string{p.State, p.Slots(), p.Tmux(), p.Jobs(), p.RunRequests()} {
 		if err == nil {
 			err = private.NoLinks(dir)
 		}
@@ -79,12 +79,11 @@ func (p Project) unusable(err error) error {
 		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
-// Slots, Tmux, Inside, Log and lock are paths in the state directory.
-func (p Project) Slots() string  { return filepath.Join(p.State, "run") }
-func (p Project) Tmux() string   { return filepath.Join(p.State, "tmux") }
-func (p Project) Inside() string { return filepath.Join(p.State, "inside") }
-func (p Project) Log() string    { return filepath.Join(p.State, "daemon.log") }
-func (p Project) lock() string   { return filepath.Join(p.State, lockName) }
+// Slots, Tmux, Log and lock are paths in the state directory.
+func (p Project) Slots() string { return filepath.Join(p.State, "run") }
+func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }
+func (p Project) Log() string   { return filepath.Join(p.State, "daemon.log") }
+func (p Project) lock() string  { return filepath.Join(p.State, lockName) }
 
 // RunRequests returns the directory of run requests for agents with an Aidefile.
 func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/inproc"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
@@ -36,14 +35,10 @@ func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logg
 	if err != nil {
 		return nil, nil, errors.Join(err, shims.Close())
 	}
-	within, err := inproc.Open(inproc.Options{Dir: p.Inside(), Output: output})
-	if err != nil {
-		return nil, nil, errors.Join(err, sessions.Close(), shims.Close())
-	}
-	return []runtime.Runtime{shims, sessions, within}, func() error {
+	return []runtime.Runtime{shims, sessions}, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), quitTime)
 		defer cancel()
-		return errors.Join(shims.Quit(ctx), sessions.Quit(ctx), within.Close(), shims.Close(), sessions.Close())
+		return errors.Join(shims.Quit(ctx), sessions.Quit(ctx), shims.Close(), sessions.Close())
 	}, nil
 }
 
@@ -117,7 +112,6 @@ func (p Project) ExistingRuntimes(l *slog.Logger) (all []runtime.Runtime, err er
 			return shim.Open(shim.Options{Dir: dir, WithoutGroups: true, Logger: l})
 		}},
 		{p.Tmux(), func(dir string) (runtime.Runtime, error) { return tmux.Open(tmux.Options{Dir: dir, Logger: l}) }},
-		{p.Inside(), func(dir string) (runtime.Runtime, error) { return inproc.Open(inproc.Options{Dir: dir}) }},
 	} {
 		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
 			continue

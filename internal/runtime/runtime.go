@@ -2,9 +2,8 @@
 // which one incarnation after the other runs, with or without a daemon. An agent outlives the
 // daemon, and the next daemon finds it.
 //
-// The kinds of runtimes are in the packages below: proc (a shim process for each slot) and tmux
-// (a session for each slot). runtimetest tests both against this interface. inproc runs
-// functions of this program, which do not outlive it.
+// The kinds of runtimes are in the packages below: shim (processes that serve some slots each) and
+// tmux (a session for each slot). runtimetest tests both against this interface.
 package runtime
 
 import (
@@ -76,8 +75,9 @@ type Launch struct {
 	// Only "proc" supports it.
 	User *account.Account
 	Log  Log
-	// Run is the function to run instead of a command: see package inproc.
-	Run func(context.Context) error `json:"-"`
+	// Program has the agent, by its path, instead of a command; nil if it is a command. Only "proc"
+	// supports it.
+	Program *spec.Program
 }
 
 // Limits bound an incarnation with all its descendants if control groups with the needed
@@ -136,7 +136,7 @@ type Ended struct {
 
 // Runtime starts agents and finds them again.
 type Runtime interface {
-	// Kind returns the name of the runtime: "proc", "tmux", "inproc".
+	// Kind returns the name of the runtime: "proc" or "tmux".
 	Kind() string
 
 	// Start starts an incarnation and returns when it is ready. It fails with ErrBusy, ErrStale

@@ -36,7 +36,7 @@ func newFleet(file string, o RunOptions) (*fleet, error) {
 func processes(tree *spec.Tree) map[string]*spec.Agent {
 	agents := map[string]*spec.Agent{}
 	for _, c := range tree.All() {
-		if c.Agent == nil || c.Agent.Runtime == spec.InProcess {
+		if c.Agent == nil || c.Agent.Program != nil {
 			continue
 		}
 		a := *c.Agent

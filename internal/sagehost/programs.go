@@ -1,12 +1,10 @@
 package sagehost
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -15,42 +13,35 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/inproc"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sagehost/command"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/sagehost/guest"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/sage/host"
 	"github.com/coppice-dev/coppice/sage/load"
 	"github.com/coppice-dev/coppice/sage/run"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Programs holds the programs of a daemon. Their agents are functions of this process and leaves of
-// the daemon's tree. Their output goes to the slots of a runtime, and their beliefs to the store of
-// all agents' beliefs.
+// Programs holds the programs of a daemon. Their supervisors and agents are nodes of the daemon's
+// tree. The agents run in a process of the program: see package guest.
 type Programs struct {
 	// Prepare changes a program before it is opened; it may be nil.
 	Prepare func(*load.Program) error
+	// Fresh distinguishes the processes of these programs from those of other daemons, which they
+	// would take over if it were empty.
+	Fresh string
 
 	log   *slog.Logger
-	trace io.Writer // see run.Options
+	trace *os.File // see run.Options; may be nil
 
 	mu      sync.Mutex
-	runtime *inproc.Runtime         // nil until SetRuntime
-	store   *belief.Store           // nil until SetBeliefs
-	agents  map[string]*spec.Agent  // agents of programs by path; the daemon opens their beliefs
 	running map[string]*run.Program // by the path of the topmost node
 	opened  []*run.Program
 }
 
-// NewPrograms returns an empty set of programs.
-func NewPrograms(l *slog.Logger, trace io.Writer) *Programs {
-	return &Programs{
-		log: l, trace: trace, agents: map[string]*spec.Agent{}, running: map[string]*run.Program{},
-	}
+// NewPrograms returns an empty set of programs. trace may be nil.
+func NewPrograms(l *slog.Logger, trace *os.File) *Programs {
+	return &Programs{log: l, trace: trace, running: map[string]*run.Program{}}
 }
 
 // Sources are the inputs of a tree: files, the directories to watch for changes, and the revision of
@@ -111,8 +102,8 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	if err := checkNames(tree); err != nil {
 		return nil, notices, sources, err
 	}
-	p.put(part.node.Name, part.program, tree)
-	return tree, notices, sources, nil
+	err = p.put(part.node.Name, part, tree.Patrol.ProgramMemory)
+	return tree, notices, sources, err
 }
 
 // Merge adds the program that a tree names to the tree. Agents of the tree that are children of the
@@ -137,8 +128,7 @@ func (p *Programs) Merge(tree *spec.Tree) (Sources, error) {
 	if err := merge(tree, part.node); err != nil {
 		return sources, err
 	}
-	p.put(root.Name+"/"+part.node.Name, part.program, tree)
-	return sources, nil
+	return sources, p.put(root.Name+"/"+part.node.Name, part, tree.Patrol.ProgramMemory)
 }
 
 // open makes a program a part of a tree.
@@ -148,7 +138,11 @@ func (p *Programs) open(program *load.Program, agents map[string]*spec.Agent) (*
 			return new(part), err
 		}
 	}
-	part, err := build(program, agents, run.Options{Host: daemonHost{Programs: p}, Trace: p.trace, Logger: p.log})
+	o := run.Options{Logger: p.log}
+	if p.trace != nil {
+		o.Trace = p.trace
+	}
+	part, err := build(program, agents, o)
 	if err != nil {
 		return part, err
 	}
@@ -161,50 +155,23 @@ func (p *Programs) open(program *load.Program, agents map[string]*spec.Agent) (*
 	return part, nil
 }
 
-// put records the path of a program and its agents. An unchanged agent keeps its identity, so that a
-// running one keeps its state, such as its mailbox.
-func (p *Programs) put(path string, program *run.Program, tree *spec.Tree) {
+// put gives the agents of a program their process, and records the path of its topmost node.
+func (p *Programs) put(top string, part *part, memory int64) error {
+	bundle, err := guest.NewBundle(top, part.loaded, part.info, memory).Encode()
+	if err != nil {
+		return fmt.Errorf("the program of the project: %w", err)
+	}
+	*part.process = spec.Program{Key: p.keyOf(top, part.sources.Revisions[0]), Bundle: bundle, Trace: p.trace}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.running[path] = program
-	var visit func(n *spec.Node, path string)
-	visit = func(n *spec.Node, path string) {
-		for i, c := range n.Children {
-			at := path + "/" + c.Name()
-			switch {
-			case c.Node != nil:
-				visit(c.Node, at)
-			case c.Agent.Runtime == spec.InProcess:
-				before := p.agents[at]
-				if before != nil && before.Revision == c.Agent.Revision && before.Restart == c.Agent.Restart {
-					n.Children[i].Agent = before
-				}
-				p.agents[at] = n.Children[i].Agent
-			}
-		}
-	}
-	visit(tree.Root, tree.Root.Name)
+	p.running[top] = part.program
+	return nil
 }
 
-// SetRuntime selects the runtime with the slots of the agents from those of the daemon.
-func (p *Programs) SetRuntime(all []runtime.Runtime) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range all {
-		if r, is := r.(*inproc.Runtime); is {
-			p.runtime = r
-		}
-	}
-}
-
-// SetBeliefs sets the store of beliefs. It does nothing if p is nil.
-func (p *Programs) SetBeliefs(b *belief.Store) {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.store = b
+// keyOf returns the key of a version of a program.
+func (p *Programs) keyOf(top, revision string) string {
+	sum := sha256.Sum256([]byte(top + "\n" + revision + p.Fresh))
+	return fmt.Sprintf("program %x %.100s", sum[:8], plaintext.Line(top))
 }
 
 // Traced returns an event handler that adds the events of programs' supervisors to their traces, and
@@ -232,7 +199,7 @@ func (p *Programs) traceEvent(e supervisor.Event) {
 	}
 }
 
-// Close closes all programs. None of their agents may still run.
+// Close closes all programs. Their agents continue to run.
 func (p *Programs) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,73 +209,4 @@ func (p *Programs) Close() error {
 	}
 	p.opened = nil
 	return errors.Join(errs...)
-}
-
-// daemonHost implements host.Host for the programs of a daemon.
-type daemonHost struct {
-	*Programs
-	command.Runner
-}
-
-var errNoBeliefs = errors.New("no beliefs are stored here")
-
-// beliefs returns the store of beliefs. The daemon opens the beliefs of agents in its tree before they
-// start.
-func (h daemonHost) beliefs() (Beliefs, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.store == nil {
-		return Beliefs{}, errNoBeliefs
-	}
-	return Beliefs{Store: h.store, Opened: func(path string) bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return h.agents[path] != nil
-	}}, nil
-}
-
-func (h daemonHost) OpenBeliefs(ctx context.Context, a host.Agent, names []string) (map[string]string, error) {
-	b, err := h.beliefs()
-	if err != nil {
-		return nil, err
-	}
-	return b.OpenBeliefs(ctx, a, names)
-}
-
-func (h daemonHost) SaveBeliefs(ctx context.Context, a host.Agent, values map[string]string) error {
-	b, err := h.beliefs()
-	if err != nil {
-		return err
-	}
-	return b.SaveBeliefs(ctx, a, values)
-}
-
-func (h daemonHost) CloseBeliefs(a host.Agent) {
-	if b, err := h.beliefs(); err == nil {
-		b.CloseBeliefs(a)
-	}
-}
-
-// Print writes a line to the slot of an agent.
-func (h daemonHost) Print(path string, stderr bool, line string) {
-	stream := proc.Stdout
-	if stderr {
-		stream = proc.Stderr
-	}
-	if r := h.slots(); r != nil {
-		r.Say(path, stream, line)
-	}
-}
-
-// Started reports a start to the runtime, which ignores an agent that was stopped meanwhile.
-func (h daemonHost) Started(ctx context.Context, a host.Agent) {
-	if r := h.slots(); r != nil {
-		_ = r.Ready(ctx, a.Path, a.Incarnation)
-	}
-}
-
-func (h daemonHost) slots() *inproc.Runtime {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.runtime
 }

@@ -36,6 +36,9 @@ type part struct {
 	// node is the topmost node. An agent that runs alone is the only child of a supervisor with its
 	// name, which fails if the agent does.
 	node     *spec.Node
+	process  *spec.Program // of all its agents; the caller sets it
+	loaded   *load.Program
+	info     *check.Info
 	program  *run.Program
 	warnings []diag.Diagnostic // of the checker
 	sources  Sources
@@ -57,7 +60,9 @@ func build(p *load.Program, agents map[string]*spec.Agent, o run.Options) (*part
 	if info.Entry == nil {
 		return built, fmt.Errorf("%s: %w", p.Name(p.Entry), eval.ErrNothingToRun)
 	}
-	b := builder{agents: agents, taken: map[string]bool{}, revision: built.sources.Revisions[0]}
+	b := builder{
+		agents: agents, taken: map[string]bool{}, revision: built.sources.Revisions[0], process: new(spec.Program),
+	}
 	o.Child = b.child
 	program, err := run.Open(p, info, o)
 	if err != nil {
@@ -71,7 +76,8 @@ func build(p *load.Program, agents map[string]*spec.Agent, o run.Options) (*part
 	if top == nil {
 		top = &check.Supervisor{Children: []*check.Child{{Agent: info.Entry.Agent}}}
 	}
-	built.node, built.warnings, built.program = b.node(&tree, top), diagnostics, program
+	built.node, built.process, built.warnings = b.node(&tree, top), b.process, diagnostics
+	built.loaded, built.info, built.program = p, info, program
 	return built, nil
 }
 
@@ -87,8 +93,9 @@ func sourcesOf(p *load.Program, info *check.Info) Sources {
 		d := p.Settings.Divine
 		fmt.Fprintf(sum, "%q %v %v\n", d.Command, d.Format, d.Timeout)
 	}
-	for _, m := range info.Modules {
-		fmt.Fprintf(sum, "%d %s %d\n%s\n", len(m.File.Name), m.File.Name, len(m.File.Text), m.File.Text)
+	for i, m := range info.Modules {
+		name := s.Files[i] // not as in diagnostics, which depends on the working directory
+		fmt.Fprintf(sum, "%d %s %d\n%s\n", len(name), name, len(m.File.Text), m.File.Text)
 	}
 	s.Revisions = []string{hex.EncodeToString(sum.Sum(nil))}
 	return s
@@ -100,6 +107,7 @@ type builder struct {
 	agents   map[string]*spec.Agent
 	taken    map[string]bool
 	revision string
+	process  *spec.Program
 }
 
 // child returns a placeholder for a child in quotes, which node replaces.
@@ -130,7 +138,7 @@ func (b *builder) node(s *supervisor.Spec, of *check.Supervisor) *spec.Node {
 			n.Children = append(n.Children, spec.Child{Agent: &a})
 		default:
 			n.Children = append(n.Children, spec.Child{Agent: &spec.Agent{
-				Name: c.ID, Runtime: spec.InProcess, Run: c.Run, Revision: b.revision, Restart: c.Restart,
+				Name: c.ID, Program: b.process, Revision: b.revision, Restart: c.Restart,
 				Beliefs:  persistentBeliefs(declared.Agent),
 				Ready:    spec.Ready{Notify: c.WaitReady},
 				Shutdown: spec.Shutdown{Signal: spec.DefaultSignal, Grace: supervisor.DefaultShutdown},
@@ -155,7 +163,7 @@ func merge(tree *spec.Tree, node *spec.Node) error {
 	root := tree.Root
 	taken, own := map[string]bool{}, map[string]bool{node.Name: true}
 	for _, c := range (&spec.Tree{Root: node}).All() {
-		if c.Agent != nil && c.Agent.Runtime != spec.InProcess {
+		if c.Agent != nil && c.Agent.Program == nil {
 			taken[c.Name()] = true
 		} else {
 			own[c.Name()] = true

@@ -1,6 +1,9 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+)
 
 // Runtime is the kind of runtime of an agent. Its names are those of runtime.Runtime.Kind.
 type Runtime uint8
@@ -10,15 +13,17 @@ const (
 	Tmux                // a session of the project's own tmux server
 )
 
-// InProcess is the runtime of Go functions in the process of the daemon, such as agents of a
-// Sage program. They end with that process. Files cannot select it.
-const InProcess Runtime = 0x80
+func (r Runtime) String() string { return EnumName(r, "proc", "tmux") }
 
-func (r Runtime) String() string {
-	if r == InProcess {
-		return "inproc"
-	}
-	return EnumName(r, "proc", "tmux")
+// Program is a program with agents that run together in one process of its own.
+type Program struct {
+	// Key is the same for all agents of that process. It names the program, for people, and its
+	// version.
+	Key string
+	// Bundle has all that the process needs to run the agents.
+	Bundle []byte `json:"-"`
+	// Trace is a file that the process appends to; it may be nil.
+	Trace *os.File `json:"-"`
 }
 
 // EnumName returns the name of a value of an enumeration, or invalid(N).

@@ -30,6 +30,8 @@ type Patrol struct {
 	Starts int
 	// PerShim is the largest number of agents of a supervisor that share a shim, at least 1.
 	PerShim int
+	// ProgramMemory is the memory in bytes that the process of a Sage program may use.
+	ProgramMemory int64
 	// GCInterval is the time between two purges of records. TTL is the time that a closed record
 	// is kept. Nothing is purged unless both are above zero.
 	GCInterval, TTL time.Duration
@@ -50,6 +52,7 @@ const (
 	MinPatrolInterval = 10 * time.Millisecond
 	MaxStarts         = 1000
 	MaxPerShim        = 256
+	MinProgramMemory  = 64 << 20
 	MaxClaims         = 1000
 	MaxFailedTasks    = 50
 )
@@ -58,6 +61,8 @@ const (
 const (
 	DefaultMaxClaims = 3
 	DefaultPerShim   = 32
+
+	DefaultProgramMemory = 2 << 30
 )
 
 // DefaultPatrol returns the default settings.
@@ -69,7 +74,8 @@ func DefaultPatrol() Patrol {
 	return Patrol{
 		Interval: 30 * time.Second, Limit: supervisor.Quarantining(20, time.Hour),
 		ShutdownTimeout: 5 * time.Second, DriftDrainTimeout: 2 * time.Minute, Starts: 8, PerShim: DefaultPerShim,
-		MaxClaims: DefaultMaxClaims, MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
+		ProgramMemory: DefaultProgramMemory,
+		MaxClaims:     DefaultMaxClaims, MaxFailedTasks: 3, FailedTasksWindow: 5 * time.Minute,
 	}
 }
 

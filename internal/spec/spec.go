@@ -4,7 +4,6 @@
 package spec
 
 import (
-	"context"
 	"iter"
 	"time"
 
@@ -80,7 +79,7 @@ type Node struct {
 // all at once.
 func (n *Node) StopsInOrder() bool { return n.InOrder || n.Strategy == supervisor.RestForOne }
 
-// Agent is a leaf of the tree: an OS process, or a function of this process.
+// Agent is a leaf of the tree: an OS process, or an agent of a program.
 type Agent struct {
 	// Name is unique in the tree; see CheckName.
 	Name string
@@ -92,9 +91,9 @@ type Agent struct {
 	CLI agentcli.CLI
 	// Dir is the absolute path of the working directory.
 	Dir string
-	// Run is called instead of a command if the runtime is InProcess. It returns soon after its
-	// context has ended. Revision identifies the behavior of Run and changes with it.
-	Run      func(context.Context) error `json:"-"`
+	// Program has the agent instead of a command. Revision identifies its behavior there and changes
+	// with it.
+	Program  *Program `json:"-"`
 	Revision string
 	// Env are variables in addition to the few that every agent gets.
 	Env map[string]string

@@ -18,7 +18,7 @@ func (m *Model) declare(n *Node, f Fleet) {
 			n.Restart = d.Restart.String()
 		}
 	} else if a := f.Agents[n.Path]; a != nil {
-		n.Runtime, n.Terminal, n.Restart = a.Runtime.String(), hasTerminal(a), a.Restart.String()
+		n.Runtime, n.Terminal, n.Restart = place(a), hasTerminal(a), a.Restart.String()
 		n.Pipeline, n.User, n.NoNewPrivileges = a.Pipeline != nil, a.User, a.NoNewPrivileges
 		n.ReadWritePaths, n.ReadOnlyPaths = a.ReadWritePaths, a.ReadOnlyPaths
 	}
@@ -26,6 +26,14 @@ func (m *Model) declare(n *Node, f Fleet) {
 }
 
 // hasTerminal reports whether an agent runs in a terminal.
+// place returns what an agent runs in.
+func place(a *spec.Agent) string {
+	if a.Program != nil {
+		return "program"
+	}
+	return a.Runtime.String()
+}
+
 func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
 
 // needsInput returns what an agent waits for a person to say; nil if it does not.

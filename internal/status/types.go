@@ -20,7 +20,7 @@ type Node struct {
 	Path            string        `json:"path" doc:"Where it is in the tree, such as shop/backend/api."`
 	Kind            string        `json:"kind" enum:"supervisor,agent" doc:"What it is."`
 	Strategy        string        `json:"strategy,omitempty" enum:"one_for_one,one_for_all,rest_for_one,simple_one_for_one" doc:"Of a supervisor: what it restarts when a child fails."`
-	Runtime         string        `json:"runtime,omitempty" doc:"Of an agent: what it runs in, such as proc or tmux."`
+	Runtime         string        `json:"runtime,omitempty" doc:"Of an agent: what it runs in: proc, tmux, or program for the process of a Sage program."`
 	Terminal        bool          `json:"terminal,omitempty" doc:"Of an agent: whether it has a terminal, which /v1/attach connects with."`
 	State           string        `json:"state" doc:"What it does at the moment: stopped, starting, running, stopping, restarting, waiting, quarantined, given_up, paused, suspended; of a supervisor also degraded: something in it needs a person. Readers must expect others."`
 	Reason          string        `json:"reason" doc:"The rule behind its state; empty where it simply runs."`

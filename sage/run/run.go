@@ -67,7 +67,8 @@ func Open(p *load.Program, info *check.Info, o Options) (*Program, error) {
 		return nil, err
 	}
 	settings := eval.Options{
-		Beliefs: o.Host, Output: o.Host, Limits: o.Limits, In: o.In, Process: o.Child, OnEvent: o.OnEvent, Log: o.Logger,
+		Beliefs: o.Host, Output: o.Host, Limits: o.Limits, In: o.In, Process: o.Child, OnEvent: o.OnEvent,
+		Log: o.Logger,
 	}
 	if settings.Tools, err = toolSettings(p); err != nil {
 		return nil, err

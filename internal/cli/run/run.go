@@ -116,7 +116,7 @@ type view interface {
 
 // run runs a fleet to its end, in a sandbox unless it is nil.
 func run(s *command.Streams, path string, trace sage.Trace, in *sandbox.Sandbox) error {
-	to, closeTrace, err := trace.Open(s)
+	to, closeTrace, err := trace.Open()
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func up(s *command.Streams, path string) error {
 	logger := slog.New(slog.NewTextHandler(s.Err, nil))
 	printing, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	to, closeTrace, err := sage.Trace{}.Open(s) // the environment may ask for a trace
+	to, closeTrace, err := sage.Trace{}.Open() // the environment may ask for a trace
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -50,7 +49,7 @@ func (t *Trace) Add(cmd *cobra.Command) {
 
 // Open opens the output of the trace, which is nil without one, and returns a function that closes
 // it.
-func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
+func (t Trace) Open() (*os.File, func() error, error) {
 	if file := cmp.Or(t.file, os.Getenv(traceFileEnv)); file != "" {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
@@ -59,7 +58,7 @@ func (t Trace) Open(s *command.Streams) (io.Writer, func() error, error) {
 		return f, f.Close, nil
 	}
 	if env := os.Getenv(traceEnv); t.on || env != "" && env != "0" {
-		return s.Err, func() error { return nil }, nil
+		return os.Stderr, func() error { return nil }, nil
 	}
 	return nil, func() error { return nil }, nil
 }
@@ -168,7 +167,7 @@ func Run(s *command.Streams, path string, trace Trace, in projectload.Sandbox) e
 	if info.Entry == nil {
 		return fmt.Errorf("%s runs nothing; end it with: run NAME;", plaintext.Line(program.Name(program.Entry)))
 	}
-	to, closeTrace, err := trace.Open(s)
+	to, closeTrace, err := trace.Open()
 	if err != nil {
 		return err
 	}
@@ -191,8 +190,11 @@ func Run(s *command.Streams, path string, trace Trace, in projectload.Sandbox) e
 		v.json = foreground.NewJSONView(s.Out, stop)
 	}
 	options := sagehost.RunOptions{
-		Out: v, Err: s.Err, In: s.In, Trace: to, OnEvent: v.event, Output: v.output,
+		Out: v, Err: s.Err, In: s.In, OnEvent: v.event, Output: v.output,
 		Logger: slog.New(foreground.PlainLog{Level: slog.LevelWarn, Write: func(line []byte) { v.err.Write(line) }}),
+	}
+	if to != nil {
+		options.Trace = to
 	}
 	if in != nil {
 		options.Fleet = in.Tree

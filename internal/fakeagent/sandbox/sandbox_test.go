@@ -143,7 +143,7 @@ func TestTree(t *testing.T) {
 	shared := map[string]string{"PATH": "/x", "ANTHROPIC_API_KEY": "one", "CLAUDE_CONFIG_DIR": "/c", "OTHER": "y"}
 	a := &spec.Agent{Name: "a", Command: []string{"/bin/claude", "-p"}, Env: shared}
 	b := &spec.Agent{Name: "b", Command: []string{"codex", "exec"}, EnvFiles: []string{file, "/does/not/exist"}}
-	inside := &spec.Agent{Name: "in", Runtime: spec.InProcess}
+	inside := &spec.Agent{Name: "in", Program: new(spec.Program)}
 	issue := &aidefile.Agent{File: aidefile.File{Triggers: []aidefile.Trigger{{Kind: aidefile.Issue}}},
 		Settings: aidefile.Settings{Command: []string{"gemini"}}}
 	aide := &spec.Agent{Name: "aide", Aide: issue}

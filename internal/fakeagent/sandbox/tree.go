@@ -53,7 +53,7 @@ const maxListed = 20
 
 // agent changes an agent.
 func (s *Sandbox) agent(path string, a *spec.Agent) error {
-	if a.Runtime == spec.InProcess {
+	if a.Program != nil {
 		return nil
 	}
 	if a.User != "" {

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +51,7 @@ type Files struct {
 
 // New returns a Files. Notices are logged unless the logger is nil. Events of programs are written to
 // trace as NDJSON unless it is nil.
-func New(l *slog.Logger, trace io.Writer) *Files {
+func New(l *slog.Logger, trace *os.File) *Files {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}

@@ -156,7 +156,7 @@ func (b *builder) agent(a *spec.Agent) (supervisor.ChildSpec, error) {
 	if signal == syscall.SIGKILL {
 		c.Shutdown = supervisor.BrutalKill
 	}
-	if a.Ready.IsSet() {
+	if a.Ready.IsSet() && a.Program == nil { // an agent of a program may take any time
 		// The timeout of the runtime comes first: its error says what was wrong at the last check.
 		c.StartTimeout = a.Ready.Timeout + max(0, a.Shutdown.Grace) + supervisor.KillGrace
 		for _, h := range a.Hooks.Named() {

@@ -257,10 +257,17 @@ func answered(a *wire.Message) (*wire.Message, error) {
 // shim returns the identity of the shim.
 func (c *conn) shim() proc.Identity { return c.hello.State.Shim }
 
-// ignores reports whether the version of the shim would ignore a restriction of a launch.
-func (c *conn) ignores(launch runtime.Launch) bool {
+// unfit returns why the shim may not run a launch: its version would ignore a restriction, or it is
+// that of another program. It returns "" if the shim may.
+func (c *conn) unfit(l runtime.Launch) string {
 	st := c.hello.State
-	return (launch.NoNewPrivileges || launch.User != nil) && !st.Restricts || launch.Paths != nil && !st.Confines
+	switch {
+	case (l.NoNewPrivileges || l.User != nil) && !st.Restricts || l.Paths != nil && !st.Confines:
+		return "of a version without user, no_new_privileges or read_write_paths"
+	case c.hello.Program && l.Program == nil, l.Program != nil && c.hello.Key != l.Program.Key:
+		return "that of " + c.hello.Key
+	}
+	return ""
 }
 
 // askAlone sends the only request of a connection and waits for its answer. If that is an error, it

@@ -265,7 +265,7 @@ func TestShimWithoutDaemon(t *testing.T) {
 	if err != nil || lock == nil {
 		t.Fatal(lock, err)
 	}
-	l, err := s.spawn(ctxOf(t), lock)
+	l, err := s.spawn(ctxOf(t), &runtime.Launch{Path: s.path}, lock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,8 +41,23 @@ type host struct {
 	slots int    // that it has or is about to get
 }
 
-// keyOf returns what slots of the same shim have in common: the supervisor of their agents.
-func keyOf(agent string) string { return path.Dir(agent) }
+// keyOf returns what slots of the same shim have in common: the program of their agents, or else the
+// supervisor.
+func keyOf(l *runtime.Launch) string {
+	if l.Program != nil {
+		return l.Program.Key
+	}
+	return path.Dir(l.Path)
+}
+
+// most returns how many slots the shim of a launch may have. All agents of a program are in the same
+// process, since they send each other messages.
+func (r *Runtime) most(l *runtime.Launch) int {
+	if l.Program != nil {
+		return math.MaxInt
+	}
+	return int(r.perShim.Load())
+}
 
 // host returns the shim with a socket, whose name is in the link of a slot.
 func (r *Runtime) host(ctx context.Context, name string) (*host, error) {
@@ -119,11 +135,12 @@ func (r *Runtime) read(c *conn, ended func()) bool {
 }
 
 // reserve returns a shim that has room for one more slot. If there is none it starts one.
-func (r *Runtime) reserve(ctx context.Context, key string) (*host, error) {
+func (r *Runtime) reserve(ctx context.Context, l *runtime.Launch) (*host, error) {
+	key := keyOf(l)
 	r.hosts.found.Do(func() { r.findHosts(ctx) })
 	r.hosts.mu.Lock()
 	for _, h := range r.hosts.byKey[key] {
-		if h.slots < int(r.perShim.Load()) {
+		if h.slots < r.most(l) {
 			h.slots++
 			r.hosts.mu.Unlock()
 			err := h.await(ctx)
@@ -137,7 +154,7 @@ func (r *Runtime) reserve(ctx context.Context, key string) (*host, error) {
 	r.hosts.byKey[key] = append(r.hosts.byKey[key], h)
 	r.hosts.mu.Unlock()
 	// Not with ctx: other agents wait for the same shim.
-	h.open(r, func() (*conn, error) { return r.startShim(r.Ctx, key) })
+	h.open(r, func() (*conn, error) { return r.startShim(r.Ctx, key, l.Program) })
 	return h, h.err
 }
 
@@ -228,17 +245,17 @@ const pingTimeout = time.Second
 // serveTries bounds how many shims are asked to take a slot.
 const serveTries = 10
 
-// spawn gives the slot to a shim, with its lock.
-func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
+// spawn gives the slot to a shim that may run a launch, with its lock.
+func (s *slot) spawn(ctx context.Context, launch *runtime.Launch, lock *os.File) (*link, error) {
 	s.used = true
 	var err error
 	for range serveTries {
 		var h *host
-		if h, err = s.r.reserve(ctx, keyOf(s.path)); err != nil {
+		if h, err = s.r.reserve(ctx, launch); err != nil {
 			return nil, err
 		}
 		var l *link
-		l, err = s.giveTo(ctx, h, lock)
+		l, err = s.giveTo(ctx, h, s.r.most(launch), lock)
 		switch {
 		case err == nil:
 			return l, nil
@@ -254,8 +271,8 @@ func (s *slot) spawn(ctx context.Context, lock *os.File) (*link, error) {
 	return nil, fmt.Errorf("giving the slot to a shim: %w", err)
 }
 
-// giveTo gives the slot to a shim, and returns a link to it there.
-func (s *slot) giveTo(ctx context.Context, h *host, lock *os.File) (*link, error) {
+// giveTo gives the slot to a shim that may have most slots then, and returns a link to it there.
+func (s *slot) giveTo(ctx context.Context, h *host, most int, lock *os.File) (*link, error) {
 	ping, cancel := context.WithTimeoutCause(ctx, pingTimeout, errSilent)
 	defer cancel()
 	if err := h.conn.ask(ping, wire.Message{Type: wire.Look}); err != nil {
@@ -266,7 +283,7 @@ func (s *slot) giveTo(ctx context.Context, h *host, lock *os.File) (*link, error
 		return nil, err
 	}
 	s.setShim(h.conn.shim()) // before there is an agent, whose owner must be known then
-	if _, err := l.call(ctx, wire.Message{Type: wire.Serve, Most: int(s.r.perShim.Load())}, lock); err != nil {
+	if _, err := l.call(ctx, wire.Message{Type: wire.Serve, Most: most}, lock); err != nil {
 		l.close(slots.ErrClosed)
 		return nil, h.notServed(ctx, err)
 	}

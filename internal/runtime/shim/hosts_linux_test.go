@@ -74,11 +74,11 @@ func TestGivenUpStartOfAShim(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1)
 	defer cancel()
 	<-ctx.Done()
-	h, err := r.reserve(ctx, "app")
+	h, err := r.reserve(ctx, &runtime.Launch{Path: "app/a"})
 	if err != nil || h.conn == nil {
 		t.Fatalf("the shim has not started: %v", err)
 	}
-	if again, err := r.reserve(ctxOf(t), "app"); err != nil || again != h {
+	if again, err := r.reserve(ctxOf(t), &runtime.Launch{Path: "app/b"}); err != nil || again != h {
 		t.Errorf("the next start does not use it: %v", err)
 	}
 }

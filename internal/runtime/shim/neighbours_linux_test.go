@@ -102,7 +102,7 @@ func (h hides) List(ctx context.Context) ([]runtime.Observation, error) {
 
 func (h hides) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
 	s, err := h.Runtime.Start(ctx, l)
-	if err == nil && keyOf(l.Path) == keyOf(neighbour) && shimOf(s.(*session)) != h.shim {
+	if err == nil && keyOf(&l) == keyOf(&runtime.Launch{Path: neighbour}) && shimOf(s.(*session)) != h.shim {
 		h.t.Errorf("%s has another shim than its neighbours", l.Path)
 	}
 	return s, err

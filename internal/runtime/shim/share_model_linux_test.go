@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -181,10 +182,10 @@ func (m *shareModel) expectShim(a *modelAgent, got proc.Identity) {
 	}
 	room := false
 	for _, other := range m.agents {
-		if other.shim == got && keyOf(other.path) != keyOf(a.path) {
+		if other.shim == got && path.Dir(other.path) != path.Dir(a.path) {
 			m.Fatalf("%s has the shim of %s", a.path, other.path)
 		}
-		room = room || keyOf(other.path) == keyOf(a.path) && other.shim.PID > 0 && len(m.served(other.shim)) < m.most
+		room = room || path.Dir(other.path) == path.Dir(a.path) && other.shim.PID > 0 && len(m.served(other.shim)) < m.most
 	}
 	others := len(m.served(got))
 	if others >= m.most {

@@ -324,14 +324,13 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			ses.watch(link, true) // sets the state
 			return ses, nil
 		}
-		if link.conn.ignores(l) {
+		if why := link.conn.unfit(l); why != "" {
 			ses.abandon()
 			_, err := link.call(ctx, wire.Message{Type: wire.Quit})
 			link.close(slots.ErrClosed)
 			if err != nil && !errors.Is(err, errLinkLost) || tries >= 3 {
-				return nil, fmt.Errorf("%w: the shim is of a version without user, "+
-					"no_new_privileges or read_write_paths, and does not end: %w",
-					runtime.ErrUnknown, errors.Join(err, errSilent))
+				return nil, fmt.Errorf("%w: the shim is %s, and does not leave the slot: %w", runtime.ErrUnknown, why,
+					errors.Join(err, errSilent))
 			}
 			continue
 		}
@@ -339,7 +338,9 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 			request.Launch, request.Again = nil, s.launched.Incarnation
 		}
 		s.launchedBy = nil
-		request.Group = s.prepareGroup(l.Limits)
+		if l.Program == nil {
+			request.Group = s.prepareGroup(l.Limits)
+		}
 		// Not with ctx: a start that is given up is stopped, see StartReady.
 		answer, err := link.call(s.r.Ctx, request)
 		switch {
@@ -390,7 +391,7 @@ func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, runnin
 			return nil, false, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale,
 				st.Incarnation)
 		}
-		if l, err = s.spawn(ctx, lock); err != nil {
+		if l, err = s.spawn(ctx, &request.Launch.Launch, lock); err != nil {
 			return nil, false, err
 		}
 	} else {

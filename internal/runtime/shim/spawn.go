@@ -17,13 +17,14 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // shimEnv lists the variables that a shim inherits. It needs few, and the agent has its own.
 var shimEnv = []string{"TMPDIR", "XDG_RUNTIME_DIR", "GORACE", "GOCOVERDIR"}
 
-// startShim starts a shim, and returns a connection to it.
-func (r *Runtime) startShim(ctx context.Context, key string) (*conn, error) {
+// startShim starts a shim, for a program or for processes, and returns a connection to it.
+func (r *Runtime) startShim(ctx context.Context, key string, program *spec.Program) (*conn, error) {
 	fail := func(err error) (*conn, error) {
 		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
@@ -49,16 +50,20 @@ func (r *Runtime) startShim(ctx context.Context, key string) (*conn, error) {
 	}
 	opened = append(opened, theirs)
 
-	files := make([]*os.File, server.ConnFD+1)
-	files[0], files[1], files[2], files[server.ConnFD] = null, null, last, theirs
+	files := []*os.File{null, null, last, theirs}
 	// ps shows whose agents the shim has.
 	argv := []string{"coppice", "shim", server.RunArg, plaintext.Line(fmt.Sprintf("%.200s", key))}
-	env := []string{"GOMAXPROCS=1"}
-	for _, kv := range os.Environ() {
-		for _, name := range shimEnv {
-			if strings.HasPrefix(kv, name+"=") {
-				env = append(env, kv)
-			}
+	env := environ()
+	if program != nil {
+		bundle, err := pipeOf(program.Bundle)
+		if err != nil {
+			ours.Close()
+			return fail(err)
+		}
+		opened, files = append(opened, bundle), append(files, bundle)
+		argv, env = append(argv, server.ProgramArg), os.Environ()
+		if program.Trace != nil {
+			argv, files = append(argv, server.TraceArg), append(files, program.Trace)
 		}
 	}
 	child, err := proc.Detach(r.exe, argv, env, r.Dir, files)
@@ -74,13 +79,41 @@ func (r *Runtime) startShim(ctx context.Context, key string) (*conn, error) {
 			<-child.Done()
 		}
 	})
-	theirs.Close() // before greeting, so that the end of the shim is noticed
+	for _, f := range files[server.ConnFD:min(len(files), server.TraceFD)] {
+		f.Close() // before greeting, so that the end of the shim is noticed
+	}
 	c, err := greet(ctx, ours, "")
 	if err != nil {
 		ended := exitHint(child) // first, since the log is complete then
 		return nil, fmt.Errorf("starting a shim (%s%s): %w", ended, r.logHint(child.PID), err)
 	}
 	return c, nil
+}
+
+// environ returns the environment of a shim whose agents are processes.
+func environ() []string {
+	env := []string{"GOMAXPROCS=1"}
+	for _, kv := range os.Environ() {
+		for _, name := range shimEnv {
+			if strings.HasPrefix(kv, name+"=") {
+				env = append(env, kv)
+			}
+		}
+	}
+	return env
+}
+
+// pipeOf returns a pipe with a text. What is not read when its reading ends are closed is lost.
+func pipeOf(text []byte) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		w.Write(text) // fails if the process ends before it has read all
+		w.Close()
+	}()
+	return r, nil
 }
 
 // exitTimeout bounds the wait for the exit of a shim that could not be greeted. It closes its

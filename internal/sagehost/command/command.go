@@ -12,11 +12,22 @@ import (
 )
 
 // Runner implements host.Commands.
-type Runner struct{}
+type Runner struct {
+	Prepare func(*proc.Command) // changes a command before it is run; may be nil
+}
 
 // RunCommand runs a command until it exits.
-func (Runner) RunCommand(ctx context.Context, c host.Command) (host.CommandResult, error) {
-	r, err := proc.Run(ctx, proc.Command{Argv: c.Argv, Dir: c.Dir, Env: c.Env}, c.Stdin, c.Limit)
+func (r Runner) RunCommand(ctx context.Context, c host.Command) (host.CommandResult, error) {
+	cmd := proc.Command{Argv: c.Argv, Dir: c.Dir, Env: c.Env}
+	if r.Prepare != nil {
+		r.Prepare(&cmd)
+	}
+	ran, err := proc.Run(ctx, cmd, c.Stdin, c.Limit)
+	return resultOf(ran, err)
+}
+
+// resultOf converts the result of a command.
+func resultOf(r proc.Result, err error) (host.CommandResult, error) {
 	result := host.CommandResult{Stdout: r.Stdout, Stderr: r.Stderr}
 	switch {
 	case errors.Is(err, proc.ErrCommand):

@@ -76,7 +76,7 @@ func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 
 // forkOutside forks again without the group. The errors do not tell whether the group was the
 // problem: missing permissions, an old kernel, or a group that was removed or divided.
-func (s *slot) forkOutside(l *runtime.Launch, run *incarnation, why error) (*proc.Process,
+func (s *slot) forkOutside(l *runtime.Launch, run *incarnation, why error) (process,
 	func(context.Context) error, error) {
 	group := run.group
 	run.group = nil

@@ -23,7 +23,7 @@ type incarnation struct {
 	terminal bool
 	input    bool
 	started  chan struct{} // closed when process is set, or never will be
-	process  *proc.Process
+	process  process
 	ended    chan struct{}
 	group    *agentGroup        // nil if it has none
 	notify   *proc.NotifySocket // nil if it has none
@@ -68,7 +68,11 @@ func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 		s.saveState()
 		s.named = true
 	}
-	process, await, err := s.fork(&l, run)
+	begin := s.fork
+	if l.Program != nil {
+		begin = s.beginFunction
+	}
+	process, await, err := begin(&l, run)
 	if err != nil && run.group != nil {
 		process, await, err = s.forkOutside(&l, run, err)
 	}
@@ -168,8 +172,10 @@ func hasCondition(r spec.Ready) bool {
 }
 
 // fork starts the process. await waits for its readiness.
-func (s *slot) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await func(context.Context) error,
-	err error) {
+func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(context.Context) error, err error) {
+	if s.shim.program != nil {
+		return nil, nil, fmt.Errorf("this shim has only agents of %s", s.shim.key)
+	}
 	notify, err := s.listenNotify(l, run)
 	if err != nil {
 		return nil, nil, err
@@ -185,7 +191,7 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await
 		return nil, nil, err
 	}
 	cmd := proc.Command{
-		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), wire.MarkerEnv+"="+wire.Marker(s.dir)),
+		Argv: l.Argv, Dir: l.Dir, Env: append(slices.Clip(l.Env), s.marker()),
 		StopSignal: l.StopSignal, Input: l.Input, Reaper: &s.shim.reaper, Mark: s.mark,
 		NoNewPrivileges: l.NoNewPrivileges, Paths: l.Paths, User: l.User,
 	}
@@ -215,7 +221,11 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p *proc.Process, await
 		defer f.Close()
 		cmd.Stdin = f
 	}
-	return proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
+	started, await, err := proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
+	if err != nil {
+		return nil, nil, err // not a process that is a nil pointer
+	}
+	return started, await, nil
 }
 
 // watch handles an incarnation from its start. The state file is written and readiness awaited
@@ -225,23 +235,27 @@ func (s *slot) watch(run *incarnation, await func(context.Context) error, l *run
 	s.saveState()
 	var notReady error
 	if hasCondition(l.Ready) {
-		notReady = s.awaitReady(run, await, l.Ready.Timeout)
+		notReady = s.awaitReady(run, await, l)
 	} else {
 		await(context.Background())
 	}
 	go s.awaitEnd(run, l.Timeout, notReady)
 }
 
-// awaitReady waits until an incarnation is ready, and ends one that does not become so in time; 0
-// means the default.
-func (s *slot) awaitReady(run *incarnation, await func(context.Context) error, timeout time.Duration) error {
-	if timeout <= 0 {
+// awaitReady waits until an incarnation is ready, and ends one that does not become so in time. Agents
+// of programs have no such time unless the launch says so.
+func (s *slot) awaitReady(run *incarnation, await func(context.Context) error, l *runtime.Launch) error {
+	timeout := l.Ready.Timeout
+	if timeout <= 0 && l.Program == nil {
 		timeout = spec.DefaultReadyTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, supervisor.ErrStartTimeout)
-	err := await(ctx)
-	cancel()
-	if err != nil {
+	ctx := context.Background()
+	if timeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, timeout, supervisor.ErrStartTimeout)
+		defer cancel()
+		ctx = limited
+	}
+	if err := await(ctx); err != nil {
 		run.process.End(run.graceOrNever())
 		return err
 	}

@@ -9,25 +9,31 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// ConnFD is the descriptor that a shim is started with, in addition to stdin, stdout and stderr: a
-// connection to the process that has started it.
-const ConnFD = 3
-
-// The first argument after the name of the program and "shim".
+// Descriptors that a shim is started with, in addition to stdin, stdout and stderr.
 const (
-	RunArg  = "run"  // followed by what the slots have in common, which ps shows
-	ExecArg = "exec" // followed by limits and a command: see exec.go
+	ConnFD   = 3 // a connection to the process that has started it
+	BundleFD = 4 // spec.Program.Bundle, of a program
+	TraceFD  = 5 // spec.Program.Trace, if there is one
+)
+
+// Arguments after the name of the program and "shim".
+const (
+	RunArg     = "run"     // followed by what the slots have in common, which ps shows
+	ProgramArg = "program" // after that: the agents are those of a program
+	TraceArg   = "trace"   // after that: there is a trace
+	ExecArg    = "exec"    // followed by limits and a command: see exec.go
 )
 
 // lingerTime is the time for which a shim keeps a slot without an agent.
@@ -37,16 +43,22 @@ const lingerTime = 30 * time.Second
 // with it). A shim stays below while it starts 32 agents: see releaseMemory.
 const gcPercent = 75
 
-// Main runs a shim. The working directory is that of all slots.
-func Main(args []string) int {
+// OpenProgram opens the program of a bundle. trace may be nil.
+type OpenProgram func(bundle io.Reader, trace *os.File) (Program, error)
+
+// Main runs a shim whose agents are processes. The working directory is that of all slots.
+func Main(args []string) int { return MainWith(nil, args) }
+
+// MainWith runs a shim, whose agents may also be those of a program.
+func MainWith(open OpenProgram, args []string) int {
 	if len(args) > 0 && args[0] == ExecArg {
 		return execMain(args[1:])
 	}
-	if len(args) == 0 || args[0] != RunArg {
+	if len(args) < 2 || args[0] != RunArg {
 		fmt.Fprintln(os.Stderr, "coppice shim: started by coppice itself, not by people")
 		return 2
 	}
-	if err := run(strings.Join(args[1:], " ")); err != nil {
+	if err := run(args[1], args[2:], open); err != nil {
 		fmt.Fprintf(os.Stderr, "%s %s %v\n", time.Now().Format(time.RFC3339), Signature(os.Getpid()), err)
 		return 1
 	}
@@ -56,13 +68,20 @@ func Main(args []string) int {
 // Signature is in front of what a shim says in the log of all shims.
 func Signature(pid int) string { return fmt.Sprintf("coppice shim %d:", pid) }
 
-func run(key string) error {
-	debug.SetGCPercent(gcPercent)
+func run(key string, kind []string, open OpenProgram) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	p, err := newShim(dir, key)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(kind, ProgramArg) {
+		err = p.openProgram(open, slices.Contains(kind, TraceArg))
+	} else {
+		debug.SetGCPercent(gcPercent)
+	}
 	if err != nil {
 		return err
 	}

@@ -20,16 +20,18 @@ import (
 
 // shim is the process. It serves slots, and ends when it has left the last one.
 type shim struct {
-	dir    string // of all slots, and the working directory
-	key    string // what its slots have in common
-	self   proc.Identity
-	reaper proc.Reaper
-	done   chan struct{} // closed when the process has to end
+	dir     string // of all slots, and the working directory
+	key     string // what its slots have in common
+	self    proc.Identity
+	program Program // nil if its agents are processes
+	reaper  proc.Reaper
+	done    chan struct{} // closed when the process has to end
 
 	mu           sync.Mutex
 	slots        map[string]*slot // by the name of the directory
 	conns        map[*conn]struct{}
 	used         bool // it has served a slot
+	failed       bool // its program may not go on
 	closing      bool
 	socket       socket
 	releaseTimer *time.Timer
@@ -89,7 +91,8 @@ func (p *shim) handle(c *conn, m *wire.Message) {
 		p.mu.Lock()
 		defer p.mu.Unlock() // a slot that is left after this is told after it
 		st := wire.State{Version: wire.Version, Shim: p.self, Restricts: true, Confines: true}
-		hello := &wire.Message{Type: wire.Status, ID: m.ID, State: &st, Key: p.key, Slots: len(p.slots)}
+		hello := &wire.Message{Type: wire.Status, ID: m.ID, State: &st, Key: p.key, Slots: len(p.slots),
+			Program: p.program != nil}
 		if b, err := wire.Encode(hello); err == nil {
 			c.send(b)
 		}
@@ -135,7 +138,7 @@ func (p *shim) add(s *slot, most int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.closing:
+	case p.closing, p.failed:
 		return wire.ErrClosing
 	case p.slots[s.name] != nil:
 		return fmt.Errorf("%w: slot %s is served here already", runtime.ErrBusy, s.dir)
@@ -212,6 +215,22 @@ func (p *shim) terminate() {
 		go s.terminate()
 	}
 }
+
+// fail ends all incarnations of the program with a failure, and the process when they are recorded.
+func (p *shim) fail(err error) {
+	p.mu.Lock()
+	p.failed = true
+	p.mu.Unlock()
+	fmt.Fprintf(os.Stderr, "%s %s %v\n", time.Now().Format(time.RFC3339), Signature(p.self.PID), err)
+	for _, s := range p.all() {
+		s.fail(err)
+	}
+	time.AfterFunc(failTime, func() { os.Exit(1) }) // somebody is slow to read the last lines
+}
+
+// failTime is the time after which a process ends whose program has failed, also if not all is
+// recorded.
+const failTime = 5 * time.Second
 
 // restoreFiles creates removed files of all slots again.
 func (p *shim) restoreFiles() {

@@ -107,6 +107,23 @@ func (s *slot) quit() error {
 	return nil
 }
 
+// fail ends the agent, a function, with an error. Nothing more is started.
+func (s *slot) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.close()
+	if s.run == nil {
+		return
+	}
+	run := s.run
+	go func() {
+		<-run.started
+		if f, ok := run.process.(*Function); ok {
+			f.fail(err)
+		}
+	}()
+}
+
 // terminate stops the agent gracefully, records its end, and makes the shim leave the slot.
 func (s *slot) terminate() {
 	for {
@@ -292,6 +309,9 @@ func (s *slot) leave() {
 	s.shim.left(s)
 	lock.Close() // after that a client may give the slot back
 }
+
+// marker returns a variable of all that runs in the slot.
+func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir) }
 
 // isRunning reports whether an agent runs in the slot, or is about to.
 func (s *slot) isRunning() bool {

@@ -98,6 +98,8 @@ type Message struct {
 	Most  int    `json:"most,omitempty"`  // of a serve: slots that the shim may have then; 0 means 1
 	Slots int    `json:"slots,omitempty"` // of left and the answer to a hello: slots that the shim has
 	Key   string `json:"key,omitempty"`   // of the answer to a hello: what the slots of the shim have in common
+	// Program, of the answer to a hello, means that the agents of the shim are those of a program.
+	Program bool `json:"program,omitempty"`
 }
 
 // Group is the control group of a start.
