@@ -224,7 +224,7 @@ func childrenOf(pid int) []int {
 	threads, _ := readNumbers(dir)
 	var pids []int
 	for _, t := range threads {
-		b, _ := os.ReadFile(dir + "/" + strconv.Itoa(t) + "/children")
+		b, _ := readProc(dir + "/" + strconv.Itoa(t) + "/children")
 		for f := range bytes.FieldsSeq(b) {
 			if n, err := strconv.Atoi(string(f)); err == nil {
 				pids = append(pids, n)
@@ -292,25 +292,6 @@ func inTree(pid, leader int) bool {
 
 // PIDs lists the ids of all processes.
 func PIDs() ([]int, error) { return readNumbers("/proc") }
-
-func readNumbers(dir string) ([]int, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var n []int
-	for _, name := range names {
-		if i, err := strconv.Atoi(name); err == nil {
-			n = append(n, i)
-		}
-	}
-	return n, nil
-}
 
 // Family lists a running process and all that belong to it: its descendants, and the members of its
 // process group and session even if their parents have ended. A process in another session

@@ -1,0 +1,75 @@
+package proc
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"syscall"
+)
+
+// readProc reads a file in /proc. It makes less than half of the system calls of os.ReadFile, which
+// also tries whether the file can be polled.
+func readProc(file string) ([]byte, error) {
+	fd, err := openProc(file)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	b := make([]byte, 0, 1<<10)
+	for {
+		n, err := syscall.Read(fd, b[len(b):cap(b)])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: file, Err: err}
+		case n == 0:
+			return b, nil
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+	}
+}
+
+func openProc(file string) (int, error) {
+	for {
+		fd, err := syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		switch {
+		case err == nil:
+			return fd, nil
+		case !errors.Is(err, syscall.EINTR):
+			return -1, &fs.PathError{Op: "open", Path: file, Err: err}
+		}
+	}
+}
+
+// readNumbers lists the entries of a directory in /proc whose names are numbers: processes or
+// threads. It lists nothing of a process that ends meanwhile.
+func readNumbers(dir string) ([]int, error) {
+	fd, err := openProc(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	var buf [4 << 10]byte
+	var names []string
+	var numbers []int
+	for {
+		n, err := syscall.ReadDirent(fd, buf[:])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case n == 0, errors.Is(err, syscall.ENOENT):
+			return numbers, nil
+		case err != nil:
+			return nil, &fs.PathError{Op: "readdirent", Path: dir, Err: err}
+		}
+		_, _, names = syscall.ParseDirent(buf[:n], -1, names[:0])
+		for _, name := range names {
+			if i, err := strconv.Atoi(name); err == nil {
+				numbers = append(numbers, i)
+			}
+		}
+	}
+}

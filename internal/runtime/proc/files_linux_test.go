@@ -1,0 +1,45 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// Files and directories of any size are read completely.
+func TestReadProc(t *testing.T) {
+	dir := t.TempDir()
+	for _, size := range []int{0, 1, 1<<10 - 1, 1 << 10, 1<<10 + 1, 100_000} {
+		file := filepath.Join(dir, "file")
+		want := bytes.Repeat([]byte("0123456789"), size)[:size]
+		if err := os.WriteFile(file, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readProc(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v; want %d bytes", len(got), err, size)
+		}
+	}
+	var want []int
+	for n := range 300 {
+		want = append(want, n)
+		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(n)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := readNumbers(dir)
+	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want the numbers below 300", got, err)
+	}
+	missing := filepath.Join(dir, "missing")
+	if _, err := readProc(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := readNumbers(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
