@@ -2,7 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"os"
 	"slices"
 )
 
@@ -47,8 +46,15 @@ func leftoversAmong(pids []int, leader Identity, kin []Identity) ([]Identity, er
 }
 
 // rest lists what still runs of a process whose leader is a zombie. In a program that collects
-// orphans, all of that is below this program, so other processes are not searched.
+// orphans, all of that is an orphan or below one, so other processes are not searched.
 func (p *Process) rest() ([]Identity, error) {
+	var orphans []orphan
+	if p.reaper != nil {
+		var err error
+		if orphans, err = p.reaper.orphans(); err != nil || len(orphans) == 0 {
+			return nil, err
+		}
+	}
 	leader, err := Identify(p.pid)
 	if err != nil {
 		return nil, err
@@ -59,15 +65,16 @@ func (p *Process) rest() ([]Identity, error) {
 	if p.reaper == nil {
 		return Leftovers(leader, kin)
 	}
-	p.reaper.mu.Lock() // reaping a child meanwhile could hide another one
-	family, err := descendants(os.Getpid())
-	p.reaper.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
 	pids := []int{p.pid}
-	for _, m := range family {
-		pids = append(pids, m.PID)
+	for _, o := range orphans {
+		below, err := descendants(o.id.PID)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, o.id.PID)
+		for _, m := range below {
+			pids = append(pids, m.PID)
+		}
 	}
 	return leftoversAmong(pids, leader, kin)
 }

@@ -5,10 +5,8 @@ package proc
 // cleared its environment. 0 is none.
 type Mark uint64
 
-// Stray is a child of this program: a process that it has started, or one that another child has
-// left behind.
+// Stray is a process that another child of this program has left behind.
 type Stray struct {
-	PID   int
-	Mark  Mark // 0 if it has none that is known
-	Child bool // this program has started it
+	PID  int
+	Mark Mark // 0 if it has none that is known
 }

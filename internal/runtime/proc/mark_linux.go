@@ -2,8 +2,6 @@ package proc
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +37,7 @@ func (m Mark) pass() {
 
 // ReadMark returns the mark of a process; 0 if it has none.
 func ReadMark(pid int) Mark {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/limits")
 	if err != nil {
 		return 0
 	}
@@ -56,34 +54,4 @@ func ReadMark(pid int) Mark {
 		return 0
 	}
 	return Mark(n)
-}
-
-// Strays lists the children of this program that wanted selects, with all their descendants.
-// Children that have ended are left out.
-func (r *Reaper) Strays(wanted func(Stray) bool) (all []Identity, err error) {
-	r.mu.Lock() // a new child is not recorded yet, and reaping one meanwhile could hide another one
-	defer r.mu.Unlock()
-	children, err := childFinder()
-	if err != nil {
-		return nil, fmt.Errorf("listing what was left behind: %w", err)
-	}
-	for _, pid := range children(os.Getpid()) {
-		stray := Stray{PID: pid}
-		if stray.Mark, stray.Child = r.own[pid]; !stray.Child {
-			stray.Mark = ReadMark(pid)
-		}
-		if !wanted(stray) {
-			continue
-		}
-		id, err := Identify(pid)
-		if err != nil || Observe(id) == Dead {
-			continue
-		}
-		below, err := Descendants(pid)
-		if err != nil {
-			return nil, err
-		}
-		all = append(append(all, id), below...)
-	}
-	return all, nil
 }

@@ -7,9 +7,25 @@ import "sync"
 // Command.Reaper are left to their Process. The zero value is ready to use.
 type Reaper struct {
 	mu  sync.Mutex
-	own map[int]Mark
+	own map[int]bool
 
 	hidden bool // a child that was started here may hide an orphan that has ended
+
+	lookMu sync.Mutex
+	next   *look // has not begun yet; nil if nothing waits for one
+}
+
+// orphan is a child of this program that it has not started.
+type orphan struct {
+	id   Identity
+	mark Mark
+}
+
+// look is one search for orphans. It serves all calls that came before it began.
+type look struct {
+	done  chan struct{}
+	found []orphan
+	err   error
 }
 
 // fork runs f, which creates a child with a mark. Nothing is collected before its pid is
@@ -24,9 +40,9 @@ func (r *Reaper) fork(mark Mark, f func() (pid int, err error)) (int, error) {
 	pid, err := f()
 	if err == nil {
 		if r.own == nil {
-			r.own = make(map[int]Mark)
+			r.own = make(map[int]bool)
 		}
-		r.own[pid] = mark
+		r.own[pid] = true
 	}
 	return pid, err
 }

@@ -23,7 +23,7 @@ func (r *Reaper) collect() {
 		if pid == 0 {
 			return
 		}
-		if _, r.hidden = r.own[pid]; r.hidden {
+		if r.hidden = r.own[pid]; r.hidden {
 			return
 		}
 		syscall.Wait4(pid, nil, syscall.WNOHANG, nil)

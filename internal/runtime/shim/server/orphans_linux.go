@@ -53,14 +53,8 @@ func (s *slot) sweep(group *agentGroup) {
 	}
 }
 
-// owns reports whether a child of the shim is the rest of the agent of this slot. A process that
-// others have left behind, and whose it is is not known, counts as that when no other agent runs.
+// owns reports whether an orphan is the rest of the agent of this slot. One whose agent is not
+// known counts as that when no other agent runs.
 func (s *slot) owns(p proc.Stray, group *agentGroup) bool {
-	switch {
-	case p.Mark == s.mark:
-		return true
-	case p.Child:
-		return false
-	}
-	return wire.HasMarker(p.PID, s.dir) || group.has(p.PID) || !s.shim.runsOther(s)
+	return p.Mark == s.mark || wire.HasMarker(p.PID, s.dir) || group.has(p.PID) || !s.shim.runsOther(s)
 }
