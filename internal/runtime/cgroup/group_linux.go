@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
@@ -80,7 +81,7 @@ func (g *Group) Prepare(l runtime.Limits) (enforced runtime.Limits, err error) {
 
 // Open opens the group, to start a process in it.
 func (g *Group) Open() (*os.File, error) {
-	return os.OpenFile(g.dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	return private.OpenDir(g.dir)
 }
 
 // killPause is the time after which a group is checked again if the kernel does not report that

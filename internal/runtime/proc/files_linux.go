@@ -10,7 +10,7 @@ import (
 // readProc reads a file in /proc. It makes less than half of the system calls of os.ReadFile, which
 // also tries whether the file can be polled.
 func readProc(file string) ([]byte, error) {
-	fd, err := openProc(file)
+	fd, err := openUnpolled(file)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,8 @@ func readProc(file string) ([]byte, error) {
 	}
 }
 
-func openProc(file string) (int, error) {
+// openUnpolled opens a file to read it by system calls.
+func openUnpolled(file string) (int, error) {
 	for {
 		fd, err := syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		switch {
@@ -47,7 +48,7 @@ func openProc(file string) (int, error) {
 // readNumbers lists the entries of a directory in /proc whose names are numbers: processes or
 // threads. It lists nothing of a process that ends meanwhile.
 func readNumbers(dir string) ([]int, error) {
-	fd, err := openProc(dir)
+	fd, err := openUnpolled(dir)
 	if err != nil {
 		return nil, err
 	}

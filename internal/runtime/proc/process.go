@@ -95,7 +95,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 		child = [3]*os.File{tty, tty, tty}
 		p.streams = []*stream{newStream(Stdout, master, p.out)}
 	case cmd.Input:
-		r, w, err := os.Pipe()
+		w, r, err := openPipe(false)
 		if err != nil {
 			return fail(fmt.Errorf("making a pipe for stdin: %w", err))
 		}
@@ -105,7 +105,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 	case cmd.Stdin != nil:
 		child[0] = cmd.Stdin
 	default:
-		null, err := os.Open(os.DevNull)
+		null, err := openNull()
 		if err != nil {
 			return nil, fmt.Errorf("opening stdin: %w", err)
 		}
@@ -116,7 +116,7 @@ func Start(cmd Command, out Output) (*Process, error) {
 		if p.terminal {
 			break
 		}
-		r, w, err := os.Pipe()
+		r, w, err := openPipe(true)
 		if err != nil {
 			return fail(fmt.Errorf("making a pipe for %v: %w", kind, err))
 		}
