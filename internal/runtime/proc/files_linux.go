@@ -3,20 +3,23 @@ package proc
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"syscall"
 )
 
-// readProc reads a file in /proc. It makes less than half of the system calls of os.ReadFile, which
-// also tries whether the file can be polled.
-func readProc(file string) ([]byte, error) {
+// readProc reads a file in /proc, into b if it fits. It makes less than half of the system calls of
+// os.ReadFile, which also tries whether the file can be polled.
+func readProc(file string, b []byte) ([]byte, error) {
 	fd, err := openUnpolled(file)
 	if err != nil {
 		return nil, err
 	}
 	defer syscall.Close(fd)
-	b := make([]byte, 0, 1<<10)
-	for {
+	for b = b[:0]; ; {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, 1<<10)
+		}
 		n, err := syscall.Read(fd, b[len(b):cap(b)])
 		switch {
 		case errors.Is(err, syscall.EINTR):
@@ -26,9 +29,7 @@ func readProc(file string) ([]byte, error) {
 		case n == 0:
 			return b, nil
 		}
-		if b = b[:len(b)+n]; len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
+		b = b[:len(b)+n]
 	}
 }
 

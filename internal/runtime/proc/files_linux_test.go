@@ -20,9 +20,13 @@ func TestReadProc(t *testing.T) {
 		if err := os.WriteFile(file, want, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readProc(file); err != nil || !bytes.Equal(got, want) {
+		if got, err := readProc(file, make([]byte, 1<<10)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes, %v; want %d bytes", len(got), err, size)
 		}
+	}
+	var buf [1 << 10]byte
+	if n := testing.AllocsPerRun(10, func() { readProc("/proc/self/stat", buf[:]) }); n > 1 { // that of its name
+		t.Errorf("%v allocations for a file that fits", n)
 	}
 	var want []int
 	for n := range 300 {
@@ -36,7 +40,7 @@ func TestReadProc(t *testing.T) {
 		t.Errorf("%v, %v; want the numbers below 300", got, err)
 	}
 	missing := filepath.Join(dir, "missing")
-	if _, err := readProc(missing); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readProc(missing, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if _, err := readNumbers(missing); !errors.Is(err, fs.ErrNotExist) {

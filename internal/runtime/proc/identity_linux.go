@@ -223,8 +223,9 @@ func childrenOf(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, _ := readNumbers(dir)
 	var pids []int
+	var buf [1 << 10]byte
 	for _, t := range threads {
-		b, _ := readProc(dir + "/" + strconv.Itoa(t) + "/children")
+		b, _ := readProc(dir+"/"+strconv.Itoa(t)+"/children", buf[:])
 		for f := range bytes.FieldsSeq(b) {
 			if n, err := strconv.Atoi(string(f)); err == nil {
 				pids = append(pids, n)

@@ -62,7 +62,7 @@ func chain(pid int, boot string) ([]Identity, error) {
 // GroupOf returns the path of the control group of a process in the unified hierarchy; empty if it has
 // none.
 func GroupOf(pid int) string {
-	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	b, err := readProc("/proc/"+strconv.Itoa(pid)+"/cgroup", nil)
 	if err != nil {
 		return ""
 	}
@@ -98,7 +98,7 @@ const execTime = 200 * time.Millisecond
 func readEnviron(pid int) (iter.Seq[string], error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	for begun := time.Now(); ; <-time.After(time.Millisecond) {
-		b, err := readProc(dir + "/environ")
+		b, err := readProc(dir+"/environ", nil)
 		if len(b) > 0 || err != nil || hasNoEnviron(dir) || time.Since(begun) > execTime {
 			return strings.SplitSeq(string(b), "\x00"), err
 		}

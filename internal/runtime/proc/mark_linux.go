@@ -37,7 +37,8 @@ func (m Mark) pass() {
 
 // ReadMark returns the mark of a process; 0 if it has none.
 func ReadMark(pid int) Mark {
-	b, err := readProc("/proc/" + strconv.Itoa(pid) + "/limits")
+	var buf [2 << 10]byte
+	b, err := readProc("/proc/"+strconv.Itoa(pid)+"/limits", buf[:])
 	if err != nil {
 		return 0
 	}
