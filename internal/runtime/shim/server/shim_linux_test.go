@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -50,4 +51,26 @@ func TestSlotsComeWhileFilesAreRestored(t *testing.T) {
 		}
 	}
 	<-p.done
+}
+
+// A slot gets the socket of the shim that serves it, whatever was there before.
+func TestLinkOfSlot(t *testing.T) {
+	s := slotFor(t, "app/a")
+	name := filepath.Join(s.dir, wire.SocketFile)
+	for what, create := range map[string]func() error{
+		"nothing":                        func() error { return nil },
+		"the link of the last shim":      func() error { return os.Symlink("../shim-1", name) },
+		"the socket of a shim of before": func() error { return os.WriteFile(name, nil, 0o600) },
+	} {
+		os.Remove(name)
+		if err := create(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.link(); err != nil {
+			t.Errorf("after %s: %v", what, err)
+		}
+		if got, err := os.Readlink(name); err != nil || got != "../"+s.shim.socket.name {
+			t.Errorf("after %s: a link to %q, %v", what, got, err)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -271,11 +273,16 @@ func (s *slot) createFiles() (fresh bool) {
 	return fresh
 }
 
-// link makes the socket of the shim that of the slot.
+// link makes the socket of the shim that of the slot, instead of that of the last one.
 func (s *slot) link() error {
 	name := filepath.Join(s.dir, wire.SocketFile)
-	os.Remove(name)
-	return os.Symlink(filepath.Join("..", s.shim.socket.name), name)
+	target := filepath.Join("..", s.shim.socket.name)
+	err := os.Symlink(target, name)
+	if errors.Is(err, fs.ErrExist) {
+		os.Remove(name)
+		err = os.Symlink(target, name)
+	}
+	return err
 }
 
 // leave ends the service of the slot.

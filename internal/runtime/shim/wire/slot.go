@@ -272,12 +272,22 @@ func write(file string, v any, sync bool) error {
 	}
 	n, err := f.Write(append(b, '\n'))
 	if err == nil {
-		err = f.Truncate(int64(n)) // not to 0 before, which would also make ext4 write to the disk
+		err = shorten(f, int64(n)) // not to 0 before, which would also make ext4 write to the disk
 	}
 	if err == nil && sync {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// shorten cuts off what a file has after the first size bytes. A file that has no more is not
+// changed, which would cost a transaction of the file system.
+func shorten(f *os.File, size int64) error {
+	st, err := f.Stat()
+	if err != nil || st.Size() <= size {
+		return err
+	}
+	return f.Truncate(size)
 }
 
 // IsMissing reports whether a file of a slot does not exist.
