@@ -117,6 +117,8 @@ func (s *slot) leaveGroup() {
 		return
 	}
 	if g, err := cgroup.At(dir); err == nil {
+		s.shim.leaving.Lock()
+		defer s.shim.leaving.Unlock()
 		g.Remove()
 	}
 }

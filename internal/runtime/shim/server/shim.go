@@ -27,6 +27,8 @@ type shim struct {
 	reaper  proc.Reaper
 	done    chan struct{} // closed when the process has to end
 
+	leaving sync.Mutex // held while a group is removed: the kernel removes one at a time, too
+
 	mu           sync.Mutex
 	slots        map[string]*slot // by the name of the directory
 	conns        map[*conn]struct{}
