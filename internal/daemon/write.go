@@ -29,7 +29,7 @@ func (c *Controller) event(e supervisor.Event) {
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(e)
 	}
-	c.loop.Enqueue()
+	c.loop.EnqueueEvent()
 	defer c.pools.Wake(e.Header().Path())
 	h := e.Header()
 	if journal.Nested(e) {

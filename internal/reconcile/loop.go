@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +34,7 @@ type LoopOptions struct {
 type Loop struct {
 	o        LoopOptions
 	queue    chan struct{} // has a token while a pass is requested
+	events   chan struct{} // has a token if an event has been reported since the last pass
 	starts   chan struct{} // has a token for each start in progress
 	applying sync.Mutex    // held while the desired state changes, and while a pass is planned
 
@@ -42,26 +42,34 @@ type Loop struct {
 	busy     map[string]bool    // paths of actions in progress, except starts
 	starting map[string]bool    // paths of starts in progress, which may be ended meanwhile
 	delays   map[string]Delay   // of the last pass
+	waits    bool               // one of them is for another node
 	changed  bool               // something has happened since the last pass
 	attempts attempts           // of the actions of the passes before
 	idle     chan struct{}      // closed when a pass has nothing to do; nil if the last one had nothing to do
+	awaiting int                // calls of AwaitIdle that wait
 	due      time.Time          // of the next pass, if nothing happens before
 	restarts map[string]Restart // of agents that have drifted, since ResetRestarts
 }
 
 // The pause after a pass is pauseFactor times as long as the pass took, within bounds: passes
-// then take at most a fifth of one processor while a large fleet starts or keeps crashing.
+// then take at most a fifth of one processor. Events alone lead to a pass only after
+// eventFactor times as long, unless it is urgent: passes then take a thirtieth of a processor
+// while a large fleet starts or keeps crashing.
 const (
 	pauseFactor   = 4
 	shortestPause = time.Millisecond
 	longestPause  = 250 * time.Millisecond
+
+	eventFactor       = 29
+	longestEventPause = time.Second
 )
 
 // NewLoop returns a Loop that makes no passes before Run.
 func NewLoop(o LoopOptions) *Loop {
 	return &Loop{
-		o: o, queue: make(chan struct{}, 1), starts: make(chan struct{}, max(1, o.Starts)),
-		busy: make(map[string]bool), starting: make(map[string]bool), delays: make(map[string]Delay),
+		o: o, queue: make(chan struct{}, 1), events: make(chan struct{}, 1),
+		starts: make(chan struct{}, max(1, o.Starts)), busy: make(map[string]bool),
+		starting: make(map[string]bool), delays: make(map[string]Delay),
 		attempts: make(attempts), idle: make(chan struct{}), restarts: make(map[string]Restart),
 	}
 }
@@ -69,21 +77,29 @@ func NewLoop(o LoopOptions) *Loop {
 // Enqueue requests a pass because something has happened: actions without effect are
 // repeated at once.
 func (l *Loop) Enqueue() {
-	l.mu.Lock()
-	l.changed = true
-	l.mu.Unlock()
-	l.Requeue()
+	l.request(l.queue, true)
+}
+
+// EnqueueEvent is Enqueue for events, of which there may be very many: they share a pass, which
+// is not made soon unless a node waits for another.
+func (l *Loop) EnqueueEvent() {
+	l.request(l.events, true)
 }
 
 // Requeue requests a pass.
 func (l *Loop) Requeue() {
+	l.request(l.queue, false)
+}
+
+func (l *Loop) request(by chan struct{}, changed bool) {
 	l.mu.Lock()
+	l.changed = l.changed || changed
 	if l.idle == nil {
 		l.idle = make(chan struct{})
 	}
 	l.mu.Unlock()
 	select {
-	case l.queue <- struct{}{}:
+	case by <- struct{}{}:
 	default:
 	}
 }
@@ -92,10 +108,18 @@ func (l *Loop) Requeue() {
 func (l *Loop) AwaitIdle(ctx context.Context) error {
 	l.mu.Lock()
 	idle := l.idle
-	l.mu.Unlock()
 	if idle == nil {
+		l.mu.Unlock()
 		return nil
 	}
+	l.awaiting++
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.awaiting--
+		l.mu.Unlock()
+	}()
+	l.Requeue() // a pass may wait for more events
 	select {
 	case <-idle:
 		return nil
@@ -131,16 +155,43 @@ func (l *Loop) Run(ctx context.Context) {
 		l.mu.Lock()
 		l.due = time.Now().Add(wait)
 		l.mu.Unlock()
-		t := time.NewTimer(wait)
-		select {
-		case <-l.queue:
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !l.await(ctx, wait, begun.Add(took+min(eventFactor*took, longestEventPause))) {
 			return
 		}
-		t.Stop()
 	}
+}
+
+// await waits for a reason to make a pass, at most for a time. An event is a reason from a time
+// on, or at once if it is urgent. It returns false if ctx ends.
+func (l *Loop) await(ctx context.Context, wait time.Duration, eventsFrom time.Time) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	events := l.events
+	if !l.isUrgent() {
+		events = nil
+	}
+	calm := time.NewTimer(time.Until(eventsFrom))
+	defer calm.Stop()
+	for {
+		select {
+		case <-calm.C:
+			events = l.events
+			continue
+		case <-l.queue:
+		case <-events:
+		case <-t.C:
+		case <-ctx.Done():
+			return false
+		}
+		return true
+	}
+}
+
+// isUrgent reports whether the next event may be what a node, or a caller of AwaitIdle, waits for.
+func (l *Loop) isUrgent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waits || l.awaiting > 0 && l.nothingInFlight()
 }
 
 // Plan returns what there is to do now.
@@ -163,6 +214,10 @@ func (l *Loop) pass(context.Context) time.Time {
 	default:
 	}
 	l.o.BeforePass()
+	select {
+	case <-l.events: // this pass sees what it was
+	default:
+	}
 	l.mu.Lock()
 	changed := l.changed
 	l.changed = false
@@ -172,14 +227,16 @@ func (l *Loop) pass(context.Context) time.Time {
 	l.mu.Lock()
 	before := l.delays
 	l.delays = make(map[string]Delay, len(res.Delays))
+	l.waits = false
 	for _, d := range res.Delays {
 		l.delays[d.Path] = d
+		l.waits = l.waits || d.For != ""
 	}
 	l.attempts.filter(&res, time.Now(), l.o.Interval(), changed, l.isBusy)
 	for _, a := range res.Actions {
 		l.inFlight(a)[a.Path] = true
 	}
-	if len(l.busy) == 0 && len(l.starting) == 0 && l.idle != nil && len(l.queue) == 0 {
+	if l.nothingInFlight() && l.idle != nil && len(l.queue) == 0 && len(l.events) == 0 {
 		close(l.idle)
 		l.idle = nil
 	}
@@ -224,9 +281,17 @@ func (l *Loop) finish(path string, inFlight map[string]bool) {
 	l.mu.Lock()
 	delete(inFlight, path)
 	l.attempts.end(path, time.Now())
+	last := l.nothingInFlight()
 	l.mu.Unlock()
-	l.Requeue()
+	if last {
+		l.Requeue()
+	} else {
+		l.request(l.events, false)
+	}
 }
+
+// nothingInFlight reports whether no action is in progress. Needs mu.
+func (l *Loop) nothingInFlight() bool { return len(l.busy) == 0 && len(l.starting) == 0 }
 
 // isBusy is IsBusy. Needs mu.
 func (l *Loop) isBusy(path string) bool { return l.busy[path] || l.starting[path] }
@@ -250,79 +315,4 @@ func (l *Loop) Claim(paths []string) (release func()) {
 			l.finish(path, l.busy)
 		}
 	}
-}
-
-// Waits returns what a node waits for since the last pass.
-func (l *Loop) Waits(path string) (Delay, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, ok := l.delays[path]
-	return d, ok
-}
-
-// Outlook is the view of a pass on a node, and its plan for it.
-type Outlook struct {
-	Desired  Desired
-	Observed *Observed // nil if nothing is known of it
-	Unready  []string  // of the paths that it needs
-	Result   Result    // of the whole fleet
-	NextPass time.Time // if nothing happens before
-}
-
-// Outlook returns what a pass would do about a node; nil if the node is not desired.
-func (l *Loop) Outlook(path string, now time.Time) *Outlook {
-	defer l.Freeze()()
-	desired := l.o.Desired()
-	at := slices.IndexFunc(desired, func(d Desired) bool { return d.Path == path })
-	if at < 0 {
-		return nil
-	}
-	observed := l.o.Observe()
-	x := &Outlook{Desired: desired[at], Observed: observed[path]}
-	for _, need := range x.Desired.Needs {
-		if o := observed[need]; o == nil || !o.Ready {
-			x.Unready = append(x.Unready, need)
-		}
-	}
-	l.mu.Lock()
-	x.NextPass = l.due
-	l.mu.Unlock()
-	x.Result = Plan(desired, observed, InFlight{}, now)
-	return x
-}
-
-// Restart is the time at which a drifted agent restarts.
-type Restart uint8
-
-const (
-	NotRestarted Restart = iota
-	Restarted
-	RestartsLater // when it has finished its work, or when its limit has room
-)
-
-// ResetRestarts forgets the restarts of agents that have drifted: another file is in force.
-func (l *Loop) ResetRestarts() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.restarts = make(map[string]Restart)
-}
-
-// NoteRestart notes when an agent that has drifted restarts.
-func (l *Loop) NoteRestart(path string, when Restart) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.restarts[path] = when
-}
-
-// Restarts returns, by path, the restarts of agents that have drifted since ResetRestarts.
-func (l *Loop) Restarts() map[string]Restart {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := maps.Clone(l.restarts)
-	for path, d := range l.delays {
-		if d.Cause == Drifted && all[path] == NotRestarted {
-			all[path] = RestartsLater
-		}
-	}
-	return all
 }
