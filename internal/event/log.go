@@ -42,6 +42,9 @@ const (
 	pruneEvery    = time.Minute          // unless much was written
 	minPause      = time.Millisecond     // between two steps of pruning
 	batchDelay    = 2 * time.Millisecond // see waitForBatch
+
+	burstDelay   = 10 * time.Millisecond
+	burstBatches = 4
 )
 
 // Log writes events to the store and reads them back.
@@ -73,6 +76,8 @@ type Log struct {
 	marker    store.Record // the last batch of this writer, see write.go
 	nonce     string
 	batches   uint64
+	written   time.Time // end of the last batch
+	inRow     int       // batches in a row that began less than 2*batchDelay after the one before
 	degraded  time.Time // start of the outage of the store; zero if there is none
 	reason    error     // and its cause
 	retention *retention

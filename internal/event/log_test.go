@@ -273,6 +273,37 @@ func TestGather(t *testing.T) {
 	})
 }
 
+// While events keep coming, their batches become larger, unless a caller waits.
+func TestBurstMakesLargeBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, Config{Store: memory.New()})
+		const n = 1000
+		for range n {
+			l.Append(Event{Type: "task.created"})
+			time.Sleep(time.Millisecond)
+		}
+		if most := burstBatches + n/int(burstDelay/time.Millisecond); int(l.batches) > most {
+			t.Errorf("%d batches, want at most %d", l.batches, most)
+		}
+		l.Append(Event{Type: "task.created"})
+		begin := time.Now()
+		flush(t, l)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("a caller waited for %v", took)
+		}
+		time.Sleep(burstDelay)
+		for range 2 {
+			before := l.batches
+			l.Append(Event{Type: "task.created"})
+			time.Sleep(batchDelay)
+			synctest.Wait()
+			if l.batches == before {
+				t.Error("a single event waits for others after a burst")
+			}
+		}
+	})
+}
+
 // slowStore is a store whose writes take some time.
 type slowStore struct{ store.Store }
 

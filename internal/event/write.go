@@ -35,6 +35,7 @@ func (l *Log) loop() {
 			if err == nil {
 				l.finish(batch, true)
 				batch, retry = nil, 0
+				l.written = time.Now()
 				l.recover()
 				continue
 			}
@@ -81,7 +82,9 @@ func (l *Log) loop() {
 
 // waitForBatch delays a batch, unless a caller waits for it to be written. Events come in twos
 // and threes: an exit, a decision, a start. Writing the first one immediately would cost a commit
-// for each. It would also take processor time from the restart that the events are about.
+// for each. It would also take processor time from the restart that the events are about. While a
+// large fleet starts or stops, one batch follows the other. From the burstBatches-th in a row on,
+// the delay is burstDelay.
 func (l *Log) waitForBatch() {
 	l.mu.Lock()
 	now := len(l.buffer) == 0 || l.closing
@@ -89,8 +92,14 @@ func (l *Log) waitForBatch() {
 	if now {
 		return
 	}
+	delay := batchDelay
+	if time.Since(l.written) >= 2*batchDelay {
+		l.inRow = 0
+	} else if l.inRow++; l.inRow >= burstBatches {
+		delay = burstDelay
+	}
 	select {
-	case <-time.After(batchDelay):
+	case <-time.After(delay):
 	case <-l.flushNow:
 	case <-l.ctx.Done():
 	}
