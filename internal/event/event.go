@@ -177,6 +177,14 @@ func valid(v json.RawMessage) json.RawMessage {
 // an unexpected form, it is kept in Extra under the name followed by "?", and the other fields
 // are read.
 func (e *Event) UnmarshalJSON(data []byte) error {
+	if e.parse(data) {
+		return nil
+	}
+	return e.unmarshal(data)
+}
+
+// unmarshal is UnmarshalJSON for all forms of an event.
+func (e *Event) unmarshal(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return fmt.Errorf("an event must be a JSON object: %w", err)

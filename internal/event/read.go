@@ -2,7 +2,6 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -312,7 +311,7 @@ func missing(first, last uint64) Event {
 // decode never fails: a record that cannot be read becomes an Unreadable event.
 func decode(seq uint64, value []byte) Event {
 	var e Event
-	if err := json.Unmarshal(value, &e); err != nil {
+	if err := e.UnmarshalJSON(value); err != nil {
 		e = Event{Type: Unreadable, Message: err.Error(), Data: valid(value)}
 	}
 	e.Seq = seq
