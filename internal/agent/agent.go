@@ -55,6 +55,8 @@ type Fleet interface {
 	Agents() map[string]*spec.Agent // by path; not to be changed
 	// Suspends reports whether the file suspends an agent, or something above it.
 	Suspends(path string) bool
+	// Declared returns the hash of the declaration of an agent.
+	Declared(path string, a *spec.Agent) spec.Hash
 	// Logs returns how much output is kept of agents that do not declare it.
 	Logs() spec.Logs
 }

@@ -135,7 +135,9 @@ type fleet map[string]*spec.Agent
 
 func (f fleet) Agents() map[string]*spec.Agent { return f }
 func (fleet) Suspends(string) bool             { return false }
-func (fleet) Logs() spec.Logs                  { return spec.Logs{} }
+
+func (fleet) Declared(_ string, a *spec.Agent) spec.Hash { return a.DeclaredHash() }
+func (fleet) Logs() spec.Logs                            { return spec.Logs{} }
 
 // lister is a runtime that can only be asked what there is.
 type lister struct {

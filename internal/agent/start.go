@@ -214,8 +214,9 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 	a := s.agent
 	env, err := s.as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation, Token: token})
 	l := runtime.Launch{
-		Path: who.Path, Incarnation: who.Incarnation, SpecHash: a.DeclaredHash().Sum, Token: token,
-		Argv: a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Program: a.Program,
+		Path: who.Path, Incarnation: who.Incarnation, Token: token,
+		SpecHash: s.m.Fleet().Declared(who.Path, a).Sum,
+		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Program: a.Program,
 		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
 		ResetNumbering: s.m.Once && who.Incarnation == 1,
 		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),

@@ -137,7 +137,10 @@ type agentFleet struct{ f *fleet.Fleet }
 
 func (a agentFleet) Agents() map[string]*spec.Agent { return a.f.Agents }
 func (a agentFleet) Suspends(path string) bool      { return a.f.Suspended(path) }
-func (a agentFleet) Logs() spec.Logs                { return a.f.File.Logs }
+func (a agentFleet) Declared(path string, s *spec.Agent) spec.Hash {
+	return a.f.Declared(path, s)
+}
+func (a agentFleet) Logs() spec.Logs { return a.f.File.Logs }
 
 // environOf returns the environment of a command of an agent that belongs to no incarnation.
 func environOf(as agent.Identity, path string, a *spec.Agent) []string {

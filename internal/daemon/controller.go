@@ -189,6 +189,7 @@ func newController(o Options) (*Controller, error) {
 	c.health = newHealth(c)
 	c.hashes = hash.New(hash.Options{
 		Store: o.Store, Logger: o.Logger, Go: c.background.run, Changed: c.loop.Enqueue,
+		Declared: func(path string, a *spec.Agent) spec.Hash { return c.fleet().Declared(path, a) },
 	})
 	c.costs = newCosts(c)
 	c.quotas = newQuotas(c)

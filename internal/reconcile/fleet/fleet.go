@@ -144,6 +144,15 @@ func (f *Fleet) Retired(at string) bool {
 	return n != nil && n.Retired
 }
 
+// Declared returns the declared hash of an agent. It is computed only if a is not the declaration
+// in f, because another configuration has taken effect meanwhile.
+func (f *Fleet) Declared(path string, a *spec.Agent) spec.Hash {
+	if f.Agents[path] == a {
+		return f.Hashes[path]
+	}
+	return a.DeclaredHash()
+}
+
 // Has reports whether the fleet has a node.
 func (f *Fleet) Has(path string) bool { return f.Agents[path] != nil || f.Nodes[path] != nil }
 

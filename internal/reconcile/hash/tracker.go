@@ -26,6 +26,8 @@ type Options struct {
 	Logger  *slog.Logger
 	Go      func(func(context.Context)) // runs something in the background
 	Changed func()                      // is called when a file has changed
+	// Declared returns the hash of the declaration of an agent.
+	Declared func(path string, a *spec.Agent) spec.Hash
 }
 
 // Tracker knows the hashes that incarnations were started with.
@@ -83,7 +85,7 @@ func (t *Tracker) Begin(who token.Caller, a *spec.Agent) {
 	files := a.WatchedFiles()
 	t.files.watch(files)
 	b := &start{who: who, at: time.Now(), partial: len(files) > 0}
-	b.hash = a.DeclaredHash()
+	b.hash = t.o.Declared(who.Path, a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.started[who.Path] = b
