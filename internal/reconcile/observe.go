@@ -69,10 +69,11 @@ func (r *Observer) observeTree(all map[string]*Observed, s *supervisor.Superviso
 	if err != nil {
 		return
 	}
+	observed := make([]Observed, len(children))
 	for i := range children {
-		info := &children[i]
+		info, o := &children[i], &observed[i]
 		at := s.Path() + "/" + info.ID
-		o := &Observed{Path: at, Phase: PhaseOf(info), RoomAt: info.RoomAt}
+		o.Path, o.Phase, o.RoomAt = at, PhaseOf(info), info.RoomAt
 		o.Ready = o.Phase == Running ||
 			o.Phase == Completed && info.State != supervisor.Suspended && info.LastExit.Clean()
 		all[at] = o
@@ -124,7 +125,9 @@ func (r *Observer) computeReadiness(f *fleet.Fleet, all map[string]*Observed) {
 		}
 		above := path.Dir(at)
 		suspended := r.Suspended(at)
-		passive[at] = suspended || o.Phase == Completed
+		if suspended || o.Phase == Completed {
+			passive[at] = true
+		}
 		o.Settled = passive[at] || o.Ready || f.Nodes[at] != nil && o.Phase == Running && !unsettled[at]
 		if !o.Settled {
 			unsettled[above] = true
