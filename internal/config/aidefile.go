@@ -176,8 +176,7 @@ func (f *file) aidefiles(r *toml.Reader, dir string, g *fileset.Set) {
 		settings = *f.aide
 		settings.Vault = toml.Absolute(dir, settings.Vault)
 	}
-	for i := range f.agents {
-		a := &f.agents[i]
+	for _, a := range f.agents {
 		if a.Aide == nil {
 			continue
 		}

@@ -101,8 +101,7 @@ func (f *file) declarations(r *toml.Reader, dir string) (decls []spec.Decl, plac
 		g.Backoff = spec.DefaultBackoff()
 		all = append(all, placed{spec.Decl{Node: &g.Node, Children: g.children}, g.table})
 	}
-	for i := range f.agents {
-		a := &f.agents[i]
+	for _, a := range f.agents {
 		if a.limit != (setting.Limit{}) {
 			a.Limit = a.limit.Over(supervisor.ScopeChild, supervisor.Quarantine)
 		}

@@ -121,7 +121,7 @@ func alias(name, plain string, field func(*patrol) *time.Duration) toml.Key[patr
 // apply sets the defaults of agents without a limit or a backoff. If the file sets a limit
 // for the supervisor of an agent, restarts count there and the agent has no limit of its own.
 // Instances of pools always have their own.
-func (p *patrol) apply(agents []agent, supervisors []group, supervision setting.Limit) {
+func (p *patrol) apply(agents []*agent, supervisors []group, supervision setting.Limit) {
 	p.Limit = p.limit.Over(supervisor.ScopeChild, supervisor.Quarantine)
 	above := map[string]setting.Limit{} // limit set for the supervisor of an agent, by name of the agent
 	for i := range supervisors {
@@ -130,8 +130,7 @@ func (p *patrol) apply(agents []agent, supervisors []group, supervision setting.
 			above[name] = g.limit.Or(supervision)
 		}
 	}
-	for i := range agents {
-		a := &agents[i]
+	for _, a := range agents {
 		if a.backoff == nil {
 			a.Backoff, a.DefaultBackoff = spec.DefaultBackoff(), true
 		}

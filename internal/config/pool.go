@@ -92,8 +92,8 @@ func readNamepool(r *toml.Reader, v *toml.Value, into *pool) {
 
 // readNamepools reads the files with names of instances.
 func readNamepools(r *toml.Reader, f *file, dir string, g *fileset.Set) {
-	for i := range f.agents {
-		p := f.agents[i].pool
+	for _, a := range f.agents {
+		p := a.pool
 		if p == nil || p.file == nil {
 			continue
 		}

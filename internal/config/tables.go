@@ -24,7 +24,7 @@ type file struct {
 	logs        spec.Logs
 	program     *toml.Value // of [project]
 	supervisors []group
-	agents      []agent
+	agents      []*agent
 	orders      orderSettings
 	quotas      []quotaForm
 	budgets     []budgetForm
@@ -104,8 +104,8 @@ func fileTable() toml.Table[file] {
 			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
 				Also: []string{"agents", "program", "process"},
 				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
-					a := agent{table: v}
-					agents.Read(r, v, &a)
+					a := &agent{table: v}
+					agents.Read(r, v, a)
 					if a.Runtime == spec.Tmux && a.noTerminal != nil {
 						r.Fail(a.noTerminal, "remove it",
 							"terminal is false, expected true where runtime is tmux: there is always one")
