@@ -312,8 +312,9 @@ func TestManyAgents(t *testing.T) {
 	dir := project(t, toml.String())
 	r := launch(t, dir, "run", "--json")
 	r.awaitReport("supervisor.started t", "")
-	if got := len(processesIn(t, dir)); got != n+(n+31)/32+1 && canSeeProcesses {
-		t.Errorf("%d processes, want %d agents, a shim for 32 each, and coppice", got, n)
+	least := n + (n+31)/32 + 1
+	if got := len(processesIn(t, dir)); (got < least || got > least+1) && canSeeProcesses {
+		t.Errorf("%d processes, want %d agents, a shim for 32 each or one more, and coppice", got, n)
 	}
 	r.signal(syscall.SIGTERM)
 	r.wantExit(143)

@@ -37,8 +37,9 @@ type host struct {
 	err   error // why there is no connection
 
 	// The following are guarded by hosts.mu.
-	key   string // what its slots have in common
-	slots int    // that it has or is about to get
+	key    string // what its slots have in common
+	slots  int    // that it has or is about to get
+	starts int    // in progress, of those that are new in it
 }
 
 // keyOf returns what slots of the same shim have in common: the program of their agents, or else the
@@ -139,23 +140,50 @@ func (r *Runtime) reserve(ctx context.Context, l *runtime.Launch) (*host, error)
 	key := keyOf(l)
 	r.hosts.found.Do(func() { r.findHosts(ctx) })
 	r.hosts.mu.Lock()
-	for _, h := range r.hosts.byKey[key] {
-		if h.slots < r.most(l) {
-			h.slots++
-			r.hosts.mu.Unlock()
-			err := h.await(ctx)
-			if err != nil {
-				r.unreserve(h)
-			}
-			return h, err
+	if h := choose(r.hosts.byKey[key], r.most(l)); h != nil {
+		h.slots++
+		h.starts++
+		r.hosts.mu.Unlock()
+		err := h.await(ctx)
+		if err != nil {
+			r.unreserve(h)
+			r.settle(h)
 		}
+		return h, err
 	}
-	h := &host{ready: make(chan struct{}), key: key, slots: 1}
+	h := &host{ready: make(chan struct{}), key: key, slots: 1, starts: 1}
 	r.hosts.byKey[key] = append(r.hosts.byKey[key], h)
 	r.hosts.mu.Unlock()
 	// Not with ctx: other agents wait for the same shim.
 	h.open(r, func() (*conn, error) { return r.startShim(r.Ctx, key, l.Program) })
 	return h, h.err
+}
+
+// choose returns the shim that gets one more slot; nil means a new one.
+//
+// A shim starts one agent after the other. So while many start at once, two shims get them: a second
+// one begins when the first is half full. Those that are idle are filled one after the other.
+func choose(all []*host, most int) (best *host) {
+	open := 0
+	for _, h := range all {
+		if h.slots >= most {
+			continue
+		}
+		if open++; best == nil || h.starts < best.starts {
+			best = h
+		}
+	}
+	if open == 1 && best.starts > 1 && best.slots >= most/2 {
+		return nil
+	}
+	return best
+}
+
+// settle records that the start of an agent that is new in a shim is no longer in progress.
+func (r *Runtime) settle(h *host) {
+	r.hosts.mu.Lock()
+	defer r.hosts.mu.Unlock()
+	h.starts--
 }
 
 // unreserve records that a shim has room for one more slot.
@@ -248,17 +276,21 @@ const serveTries = 10
 // spawn gives the slot to a shim that may run a launch, with its lock.
 func (s *slot) spawn(ctx context.Context, launch *runtime.Launch, lock *os.File) (*link, error) {
 	s.used = true
+	s.settle() // in a shim that was lost since
 	var err error
 	for range serveTries {
 		var h *host
 		if h, err = s.r.reserve(ctx, launch); err != nil {
 			return nil, err
 		}
+		s.starting = h
 		var l *link
 		l, err = s.giveTo(ctx, h, s.r.most(launch), lock)
-		switch {
-		case err == nil:
+		if err == nil {
 			return l, nil
+		}
+		s.settle()
+		switch {
 		case errors.Is(err, wire.ErrFull):
 			s.r.fill(h)
 		case errors.Is(err, errLinkLost), errors.Is(err, errSilent), errors.Is(err, wire.ErrClosing):

@@ -46,6 +46,11 @@ func openWith(t testing.TB, o Options) *Runtime {
 	}
 	t.Cleanup(func() {
 		r.Close()
+		for _, h := range r.hosts.byName {
+			if h.starts != 0 {
+				t.Errorf("%d starts in progress in a shim of %s", h.starts, h.key)
+			}
+		}
 		if b, _ := os.ReadFile(filepath.Join(o.Dir, wire.ShimLog)); len(b) > 0 {
 			t.Errorf("a shim has failed:\n%s", b)
 		}

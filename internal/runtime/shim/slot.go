@@ -30,6 +30,7 @@ type slot struct {
 	launchedBy *link          // its link, whose shim still knows the launch
 	group      *cgroup.Group  // nil if there are none; guarded by turn
 	used       bool           // a shim was started here; guarded by turn
+	starting   *host          // has the slot since this start; guarded by turn
 
 	mu       sync.Mutex
 	idle     *link         // of an incarnation that has ended, for the next one
@@ -128,6 +129,14 @@ const (
 	wakeTime    = 300 * time.Millisecond // after which it is woken to check its socket
 	findPause   = 2 * time.Millisecond   // between two tries, doubling
 )
+
+// settle ends the start in progress in a shim that has just got the slot.
+func (s *slot) settle() {
+	if s.starting != nil {
+		s.r.settle(s.starting)
+		s.starting = nil
+	}
+}
 
 // find connects to the shim of the slot or, if none runs, takes the lock. It returns ErrUnknown
 // if neither is possible now.
@@ -309,6 +318,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		return nil, err
 	}
 	defer s.release()
+	defer s.settle()
 	s.r.groups.enable()
 	for tries := 0; ; tries++ {
 		request.Launch, request.Again = packed, 0
