@@ -45,36 +45,53 @@ func leftoversAmong(pids []int, leader Identity, kin []Identity) ([]Identity, er
 	return rest, nil
 }
 
-// rest lists what still runs of a process whose leader is a zombie. In a program that collects
-// orphans, all of that is an orphan or below one, so other processes are not searched.
+// rest lists what still runs of a process whose leader is a zombie.
 func (p *Process) rest() ([]Identity, error) {
-	var orphans []orphan
+	p.mu.Lock()
+	kin := slices.Clone(p.escaped)
+	p.mu.Unlock()
 	if p.reaper != nil {
-		var err error
-		if orphans, err = p.reaper.orphans(); err != nil || len(orphans) == 0 {
-			return nil, err
-		}
+		return p.restOfOrphans(kin)
 	}
 	leader, err := Identify(p.pid)
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	kin := slices.Clone(p.escaped)
-	p.mu.Unlock()
-	if p.reaper == nil {
-		return Leftovers(leader, kin)
-	}
-	pids := []int{p.pid}
-	for _, o := range orphans {
-		below, err := descendants(o.id.PID)
+	return Leftovers(leader, kin)
+}
+
+// restOfOrphans is rest in a program that collects orphans: all that is left is an orphan or below
+// one, so other processes are not searched. What one of these leaves behind that ends meanwhile is
+// an orphan only then, so the search is repeated.
+func (p *Process) restOfOrphans(kin []Identity) ([]Identity, error) {
+	for ended := (endings{}); ; {
+		orphans, err := p.reaper.orphans()
+		if err != nil || len(orphans) == 0 {
+			return nil, err
+		}
+		leader, err := Identify(p.pid)
 		if err != nil {
 			return nil, err
 		}
-		pids = append(pids, o.id.PID)
-		for _, m := range below {
-			pids = append(pids, m.PID)
+		var all []Identity
+		for _, o := range orphans {
+			below, err := Descendants(o.id.PID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(append(all, o.id), below...)
+		}
+		pids := []int{p.pid}
+		for _, id := range all {
+			pids = append(pids, id.PID)
+		}
+		left, err := leftoversAmong(pids, leader, kin)
+		again := false
+		for _, id := range all {
+			again = Observe(id) == Dead && ended.add(id.PID) || again
+		}
+		if err != nil || len(left) > 0 || !again {
+			return left, err
 		}
 	}
-	return leftoversAmong(pids, leader, kin)
 }

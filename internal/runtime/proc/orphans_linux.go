@@ -58,12 +58,38 @@ func (r *Reaper) search(l *look) {
 		l.err = err
 		return
 	}
-	for _, pid := range children(os.Getpid()) {
-		if r.own[pid] {
-			continue
+	l.found = r.survey(func() []int { return children(os.Getpid()) })
+}
+
+// survey returns the orphans among the children that list lists. What one leaves behind that ends
+// meanwhile is a child only then, and not in that list: so there is another one.
+func (r *Reaper) survey(list func() []int) (found []orphan) {
+	ended := endings{}
+	for {
+		found = found[:0]
+		again := false
+		for _, pid := range list() {
+			if r.own[pid] {
+				continue
+			}
+			if id, err := Identify(pid); err == nil && Observe(id) != Dead {
+				found = append(found, orphan{id, ReadMark(pid)})
+			} else {
+				again = ended.add(pid) || again
+			}
 		}
-		if id, err := Identify(pid); err == nil && Observe(id) != Dead {
-			l.found = append(l.found, orphan{id, ReadMark(pid)})
+		if !again {
+			return found
 		}
 	}
+}
+
+// endings are processes that have ended during a search.
+type endings map[int]bool
+
+// add reports whether an ending is new.
+func (e endings) add(pid int) bool {
+	known := e[pid]
+	e[pid] = true
+	return !known
 }
