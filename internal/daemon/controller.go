@@ -40,7 +40,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile/hash"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
-	"github.com/coppice-dev/coppice/internal/sagehost"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -72,8 +71,6 @@ type Options struct {
 	Work string
 	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
-	// programs are the Sage programs in the tree; nil if there are none.
-	programs *sagehost.Programs
 	// Output receives the lines that hooks of agents write; it may be nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 

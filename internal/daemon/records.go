@@ -89,7 +89,7 @@ func (r *Records) open(ctx context.Context, loaded reconcile.Loaded, files *load
 	}
 	r.Controller, err = newController(Options{
 		Tree: r.tree(loaded.Tree), Store: db, Runtimes: runtimes,
-		Logger: files.Logger, Config: loaded.Config, programs: files.Programs, Work: r.project.RunRequests(),
+		Logger: files.Logger, Config: loaded.Config, Work: r.project.RunRequests(),
 	})
 	if err != nil {
 		return err

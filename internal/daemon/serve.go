@@ -52,7 +52,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if o.Once { // nothing of an earlier run goes on, such as messages that were not handled
 		files.Programs.Fresh = rand.Text()
 	}
-	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last agent
+	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last event
 	load := func() reconcile.Loaded { return files.Load(o.Config) }
 	loaded := load()
 	if loaded.Err != nil {
@@ -111,7 +111,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
-		Admit: listener.Admit, programs: files.Programs,
+		Admit:  listener.Admit,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {

@@ -35,8 +35,7 @@ type Programs struct {
 	trace *os.File // see run.Options; may be nil
 
 	mu      sync.Mutex
-	running map[string]*run.Program // by the path of the topmost node
-	opened  []*run.Program
+	running map[string]*run.Program // the last one that was read, by the path of its topmost node
 }
 
 // NewPrograms returns an empty set of programs. trace may be nil.
@@ -99,11 +98,13 @@ func (p *Programs) Project(file string) (*spec.Tree, []*config.Notice, Sources, 
 	if tree.Persistence.Backend == spec.SQLite {
 		tree.Persistence.Path = files.grove.Persistence.Path.Value
 	}
-	if err := checkNames(tree); err != nil {
-		return nil, notices, sources, err
+	if err = checkNames(tree); err == nil {
+		err = p.put(part.node.Name, part, tree.Patrol.ProgramMemory)
 	}
-	err = p.put(part.node.Name, part, tree.Patrol.ProgramMemory)
-	return tree, notices, sources, err
+	if err != nil {
+		return nil, notices, sources, errors.Join(err, part.program.Close())
+	}
+	return tree, notices, sources, nil
 }
 
 // Merge adds the program that a tree names to the tree. Agents of the tree that are children of the
@@ -125,10 +126,13 @@ func (p *Programs) Merge(tree *spec.Tree) (Sources, error) {
 	if err != nil {
 		return sources, err
 	}
-	if err := merge(tree, part.node); err != nil {
-		return sources, err
+	if err = merge(tree, part.node); err == nil {
+		err = p.put(root.Name+"/"+part.node.Name, part, tree.Patrol.ProgramMemory)
 	}
-	return sources, p.put(root.Name+"/"+part.node.Name, part, tree.Patrol.ProgramMemory)
+	if err != nil {
+		err = errors.Join(err, part.program.Close())
+	}
+	return sources, err
 }
 
 // open makes a program a part of a tree.
@@ -146,16 +150,14 @@ func (p *Programs) open(program *load.Program, agents map[string]*spec.Agent) (*
 	if err != nil {
 		return part, err
 	}
-	p.mu.Lock()
-	p.opened = append(p.opened, part.program)
-	p.mu.Unlock()
 	for _, w := range part.warnings {
 		p.log.Warn(fmt.Sprintf("%v: %s", w.Span.Position(), w.Message), "code", w.Code)
 	}
 	return part, nil
 }
 
-// put gives the agents of a program their process, and records the path of its topmost node.
+// put gives the agents of a program their process, and replaces the program with the same topmost
+// node.
 func (p *Programs) put(top string, part *part, memory int64) error {
 	bundle, err := guest.NewBundle(top, part.loaded, part.info, memory).Encode()
 	if err != nil {
@@ -164,7 +166,13 @@ func (p *Programs) put(top string, part *part, memory int64) error {
 	*part.process = spec.Program{Key: p.keyOf(top, part.sources.Revisions[0]), Bundle: bundle, Trace: p.trace}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before := p.running[top]
 	p.running[top] = part.program
+	if before != nil {
+		if err := before.Close(); err != nil {
+			p.log.Warn("closing the last version of a program", "path", top, "error", err)
+		}
+	}
 	return nil
 }
 
@@ -204,9 +212,9 @@ func (p *Programs) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for _, program := range p.opened {
+	for _, program := range p.running {
 		errs = append(errs, program.Close())
 	}
-	p.opened = nil
+	clear(p.running)
 	return errors.Join(errs...)
 }
