@@ -28,7 +28,11 @@ agent Counter {
     on message(m: Int) { }
     on resting { print("resting"); }
 }
-agent Setup { on start { print("setup"); } }
+agent Setup {
+    use Shell
+    on start { let r = try Shell.run(["grep", "realtime timeout", "/proc/self/limits"]); print(r.stdout); }
+    on error(e) { print("{e}"); }
+}
 agent Helper { @persistent n: Int on start { self.n += 1; print("help {self.n}"); receive_nothing(); } }
 agent Boss { on start { let h = summon Helper { }; let r = await h catch { }; } }
 fn receive_nothing() { loop { sleep_ms(1000); } }
@@ -93,6 +97,9 @@ func TestSageInDaemon(t *testing.T) {
 	f.awaitSaid(c, "t/Guard/Counter-2", "waking 0", "count 10")
 	f.awaitSaid(c, "t/Guard/Inner/Boss", "Helper: help 1")
 	f.awaitHistory("agent.exited t/Guard/Setup 1")
+	if said := f.saidLines(c, "t/Guard/Setup"); len(said) == 0 || strings.Contains(said[0], "timeout      unlimited") {
+		t.Errorf("a command without the mark of its agent: %q", said)
+	}
 	db := f.node("t/Guard/db").PID
 	if db <= 0 {
 		t.Fatal("db does not run")
@@ -102,8 +109,9 @@ func TestSageInDaemon(t *testing.T) {
 	if got := f.do("tree"); !strings.Contains(got, "Guard (one_for_one)") || !strings.Contains(got, "Inner (one_for_all)") {
 		t.Errorf("tree:\n%s", got)
 	}
-	if got := f.do("explain", "Guard/Counter"); !strings.Contains(got, "in program") || !strings.Contains(got, "| count 1") {
-		t.Errorf("explain:\n%s", got)
+	explained := f.do("explain", "Guard/Counter")
+	if !strings.Contains(explained, "in program") || !strings.Contains(explained, "| count 1") {
+		t.Errorf("explain:\n%s", explained)
 	}
 	f.do("restart", "Guard/Counter")
 	f.awaitSaid(c, "t/Guard/Counter", "waking 0", "count 1", "resting", "waking 1", "count 2")
@@ -151,7 +159,8 @@ func TestSageInDaemon(t *testing.T) {
 	told, _ := f.history()
 	for what, want := range map[string]int{
 		"agent.started t/Guard/Setup 1": 1, "agent.started t/Guard/Setup 2": 0, "agent.started t/Guard/db 2": 0,
-		"agent.started t/Guard/Counter 2": 1, "agent.started t/Guard/Counter 3": 1, "agent.started t/Guard/Counter 4": 0,
+		"agent.started t/Guard/Counter 2": 1, "agent.started t/Guard/Counter 3": 1,
+		"agent.started t/Guard/Counter 4": 0,
 	} {
 		if told[what] != want {
 			t.Errorf("%s: %d times, want %d", what, told[what], want)
@@ -222,16 +231,20 @@ run S;
 // An agent that allocates without end fails alone.
 func TestSageMemory(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "program = \"p.sg\"\n[daemon]\nprogram_memory = \"64MiB\"\n", agentTOML("other", "exec sleep 1000"))
+	f := newFleet(t, "program = \"p.sg\"\n[daemon]\nprogram_memory = \"64MiB\"\n",
+		agentTOML("other", "exec sleep 1000"))
 	write(t, filepath.Join(f.dir, "p.sg"), `
-agent Grows { on start { let all = ["a"]; loop { all = all.push("{all.len()} and some more text for it to be large"); } } }
+agent Grows {
+    on start { let all = ["a"]; loop { all = all.push("{all.len()} and some more text for it to be large"); } }
+}
 agent Rests { on start { loop { sleep_ms(1000); } } }
 supervisor S { strategy: OneForOne children { Grows { restart: Temporary } Rests { restart: Permanent } } }
 run S;
 `)
 	f.try("up", "-d") // says that one is not well
 	f.awaitHistory("agent.crashed t/S/Grows 1")
-	if got := f.do("explain", "S/Grows"); !strings.Contains(got, "more memory is in use than the limit of 8388608 bytes") {
+	const limit = "more memory is in use than the limit of 8388608 bytes"
+	if got := f.do("explain", "S/Grows"); !strings.Contains(got, limit) {
 		t.Errorf("explain:\n%s", got)
 	}
 	for _, path := range []string{"t/other", "t/S/Rests"} {
@@ -386,7 +399,9 @@ run S;
 	}
 	text, err := os.ReadFile(trace)
 	got := string(text)
-	for _, event := range []string{`"agent":"t/S"`, `"kind":"supervisor.start"`, `"agent":"t/S/A"`, `"kind":"agent.start"`} {
+	for _, event := range []string{
+		`"agent":"t/S"`, `"kind":"supervisor.start"`, `"agent":"t/S/A"`, `"kind":"agent.start"`,
+	} {
 		if err != nil || !strings.Contains(got, event) {
 			t.Errorf("no %s in the trace:\n%s", event, got)
 		}

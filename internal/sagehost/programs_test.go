@@ -104,6 +104,18 @@ func TestMergeAgain(t *testing.T) {
 	if again := read(); again.Revision != first.Revision || again.Program.Key != first.Program.Key {
 		t.Error("an agent that has not changed is another one")
 	}
+	t.Chdir(dir) // file names in diagnostics differ then
+	if moved := read(); moved.Revision != first.Revision || moved.Program.Key != first.Program.Key {
+		t.Error("an agent depends on the working directory")
+	}
+	p.Fresh = "another run"
+	if fresh := read(); fresh.Revision != first.Revision || fresh.Program.Key == first.Program.Key {
+		t.Error("another run has the same process")
+	}
+	p.Fresh = ""
+	if len(p.running) != 1 {
+		t.Errorf("%d programs are open", len(p.running))
+	}
 	text := strings.TrimPrefix(program("Worker { restart: Transient }"), "app.sg ")
 	if err := os.WriteFile(filepath.Join(dir, "app.sg"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)

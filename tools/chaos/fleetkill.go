@@ -27,7 +27,7 @@ func newFleetKiller(dir string, rnd *rand.Rand) *fleetKiller {
 	return &fleetKiller{dir: dir, rnd: rnd, hits: map[string]map[int]bool{}, killed: map[string]int{}}
 }
 
-// fleetVictims are what a round kills.
+// fleetVictims lists what a round kills, one round after the other.
 var fleetVictims = [][]string{
 	{"daemon"}, {"agents"}, {"shim"}, {"daemon", "agents"}, {"daemon", "shim"}, {"agents", "shim"}, {"shim", "daemon"},
 }

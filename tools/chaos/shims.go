@@ -28,8 +28,8 @@ func isInside(pid int, dir string) bool {
 	return err == nil && (at == dir || strings.HasPrefix(at, dir+"/"))
 }
 
-// stopShims stops shims, so that they start nothing that nobody sees, and returns those that had not ended, with the
-// command lines of all processes then.
+// stopShims stops shims by SIGSTOP: then they start nothing. It returns those that had not ended, and the command
+// lines of all processes.
 func stopShims(shims ...int) (stopped []int, all map[int][]string, err error) {
 	for _, shim := range shims {
 		if syscall.Kill(shim, syscall.SIGSTOP) != nil {

@@ -18,7 +18,9 @@ import (
 
 func TestMain(m *testing.M) {
 	runtimetest.Main(m, map[string]func([]string) int{
-		"shim": func(args []string) int { return server.MainWith(openDoer, args) }, runtimetest.SayArg: runtimetest.SayRole, greetArg: greetRole,
+		"shim":             func(args []string) int { return server.MainWith(openDoer, args) },
+		runtimetest.SayArg: runtimetest.SayRole,
+		greetArg:           greetRole,
 	})
 }
 

@@ -63,7 +63,8 @@ func (d doer) Run(ctx context.Context, f *server.Function) error {
 		f.Print(proc.Stderr, "two\nthree")
 		f.Print(proc.Stdout, strings.Repeat("é", proc.MaxLine))
 	case "command":
-		cmd := proc.Command{Argv: []string{"sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & wait"}, Dir: "/", Env: os.Environ()}
+		const script = "setsid sh -c 'echo $$; exec sleep 1000' & wait"
+		cmd := proc.Command{Argv: []string{"sh", "-c", script}, Dir: "/", Env: os.Environ()}
 		f.Adopt(&cmd)
 		p, err := proc.Start(cmd, proc.Output{Line: func(l proc.Line) { f.Print(l.Stream, l.Text) }})
 		if err != nil {
@@ -338,10 +339,12 @@ func TestMemoryOfAProgram(t *testing.T) {
 		l.Program.Bundle = []byte(fmt.Sprint(64 << 20))
 		return l
 	}
-	a, b, other := start(t, r, limited("p/a", 1, "")), start(t, r, limited("p/b", 1, "grow")), start(t, r, sh("p/c", 1, "exec sleep 1000"))
+	const says = "more than its 64 MiB of memory"
+	a, b := start(t, r, limited("p/a", 1, "")), start(t, r, limited("p/b", 1, "grow"))
+	other := start(t, r, sh("p/c", 1, "exec sleep 1000"))
 	for _, s := range []*session{a, b} {
 		wait(t, "the end of "+s.slot.path, s.Done())
-		if x := s.Exit(); x.Kind != supervisor.Failure || !strings.Contains(fmt.Sprint(x.Err), "more than its 64 MiB of memory") {
+		if x := s.Exit(); x.Kind != supervisor.Failure || !strings.Contains(fmt.Sprint(x.Err), says) {
 			t.Errorf("%s: %v", s.slot.path, x)
 		}
 	}
@@ -352,7 +355,8 @@ func TestMemoryOfAProgram(t *testing.T) {
 	if err := shimOf(a).AwaitDeath(ctxOf(t)); err != nil {
 		t.Errorf("the process stays: %v", err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, wire.ShimLog)); err != nil || !strings.Contains(string(text), "64 MiB of memory") {
+	text, err := os.ReadFile(filepath.Join(dir, wire.ShimLog))
+	if err != nil || !strings.Contains(string(text), says) {
 		t.Errorf("the log of shims has %q, %v", text, err)
 	}
 }

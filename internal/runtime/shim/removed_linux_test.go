@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// What an agent has left behind is gone when its loss is reported, also if nobody knows of its slot but the runtime.
+// When the loss of an agent is reported, nothing of it runs any more, even if only the runtime knows its slot.
 func TestShimOfARemovedSlotIsKilled(t *testing.T) {
 	for name, o := range map[string]Options{"with groups": {}, "without groups": {WithoutGroups: true}} {
 		t.Run(name, func(t *testing.T) {

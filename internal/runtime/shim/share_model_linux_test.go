@@ -185,7 +185,8 @@ func (m *shareModel) expectShim(a *modelAgent, got proc.Identity) {
 		if other.shim == got && path.Dir(other.path) != path.Dir(a.path) {
 			m.Fatalf("%s has the shim of %s", a.path, other.path)
 		}
-		room = room || path.Dir(other.path) == path.Dir(a.path) && other.shim.PID > 0 && len(m.served(other.shim)) < m.most
+		room = room || path.Dir(other.path) == path.Dir(a.path) && other.shim.PID > 0 &&
+			len(m.served(other.shim)) < m.most
 	}
 	others := len(m.served(got))
 	if others >= m.most {

@@ -22,9 +22,16 @@ func (noProjects) Fleet(string) (load.Fleet, error)        { return load.Fleet{A
 func TestBundle(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"main.sg": `mod lib; agent A { on start { print("{lib::twice(2)}"); } } ` +
-			`supervisor Inner { strategy: OneForAll children { A { restart: Permanent } A { restart: Permanent } } } ` +
-			`supervisor S { strategy: OneForOne children { "db" { restart: Permanent } A { restart: Temporary } Inner { restart: Permanent } } } run S;`,
+		"main.sg": `
+mod lib;
+agent A { on start { print("{lib::twice(2)}"); } }
+supervisor Inner { strategy: OneForAll children { A { restart: Permanent } A { restart: Permanent } } }
+supervisor S {
+    strategy: OneForOne
+    children { "db" { restart: Permanent } A { restart: Temporary } Inner { restart: Permanent } }
+}
+run S;
+`,
 		"lib.sg": `pub fn twice(n: Int) -> Int { return n * 2; }`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -20,7 +20,7 @@ import (
 
 var errStopped = errors.New("asked to stop")
 
-// process is what runs in a slot.
+// process is the incarnation of a slot: an OS process or a Function.
 type process interface {
 	PID() int
 	Identity() (proc.Identity, error)

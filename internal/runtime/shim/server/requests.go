@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// requests are what a client asks of a slot. Those for another slot do not wait: a start, and a
+// requests has the requests of a client for one slot. Those for other slots do not wait: a start, and a
 // write to an agent that does not read, take some time. Nor does a kill, which ends that.
 type requests struct{ kills, others queue }
 
