@@ -102,7 +102,7 @@ func (repo *gitRepo) inspect(ctx context.Context, rec *record, path string) prob
 	case strings.TrimSuffix(string(link), "\n") != "gitdir: "+admin:
 		return "its file .git points elsewhere"
 	}
-	g := gitIn(admin, path)
+	g := gitIn(admin, "") // not in the worktree, which a removal would then take to be in use
 	switch branch, err := g.Line(ctx, "symbolic-ref", "--quiet", "HEAD"); {
 	case gitcmd.ExitCode(err) == 1:
 		return "its HEAD is detached"

@@ -1,12 +1,14 @@
 package worktree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -84,6 +86,35 @@ func TestUnprivileged(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Count(string(out), "--- PASS: TestR18") != 3 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A list of all worktrees, which another worker makes, does not use them.
+func TestRemoveWhileListed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	defer stop()
+	for range 2 {
+		listing.Go(func() {
+			for ctx.Err() == nil {
+				p.repo.List(ctx)
+			}
+		})
+	}
+	for n := range 20 {
+		w, err := p.repo.Create(t.Context(), Attempt{"t", n + 1, "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.repo.Remove(t.Context(), w.Attempt); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
