@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/outcome"
+	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -138,6 +139,11 @@ func (p pipelineProject) merged(id string) int {
 func (p pipelineProject) wantClean() {
 	p.t.Helper()
 	if out := p.git(p.dir, "worktree", "list"); strings.Count(out, "\n") > 0 {
+		logs, _ := filepath.Glob(filepath.Join(p.dir, ".coppice", "run", "*", logfile.Name))
+		for _, name := range logs { // they say why
+			text, _ := os.ReadFile(name)
+			out += "\n" + name + ":\n" + string(text)
+		}
 		p.t.Errorf("worktrees are left:\n%s", out)
 	}
 	if out := p.git(p.dir, "status", "--porcelain"); out != "" {
