@@ -175,7 +175,8 @@ func TestKilledProcessOfAProgram(t *testing.T) {
 	l.Ready.Notify = true
 	c := start(t, r, l)
 	sleeps := child(t, c)
-	if err := shimOf(a).Signal(syscall.SIGKILL); err != nil {
+	shim := shimOf(a)
+	if err := shim.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*session{a, c} {
@@ -188,7 +189,7 @@ func TestKilledProcessOfAProgram(t *testing.T) {
 	if err := sleeps.AwaitDeath(ctxOf(t)); err != nil {
 		t.Errorf("the command of an agent stays: %v", err)
 	}
-	if again := start(t, r, does("p/a", 2, "")); shimOf(again) == shimOf(a) {
+	if again := start(t, r, does("p/a", 2, "")); shimOf(again) == shim {
 		t.Error("it runs in a process that has ended")
 	}
 }
@@ -341,6 +342,7 @@ func TestMemoryOfAProgram(t *testing.T) {
 	}
 	const says = "more than its 64 MiB of memory"
 	a, b := start(t, r, limited("p/a", 1, "")), start(t, r, limited("p/b", 1, "grow"))
+	shim := shimOf(b) // the state file has the next one later
 	other := start(t, r, sh("p/c", 1, "exec sleep 1000"))
 	for _, s := range []*session{a, b} {
 		wait(t, "the end of "+s.slot.path, s.Done())
@@ -349,10 +351,10 @@ func TestMemoryOfAProgram(t *testing.T) {
 		}
 	}
 	mustRun(t, other)
-	if again := start(t, r, limited("p/a", 2, "")); shimOf(again) == shimOf(a) {
+	if again := start(t, r, limited("p/a", 2, "")); shimOf(again) == shim {
 		t.Error("it goes on in the same process")
 	}
-	if err := shimOf(a).AwaitDeath(ctxOf(t)); err != nil {
+	if err := shim.AwaitDeath(ctxOf(t)); err != nil {
 		t.Errorf("the process stays: %v", err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, wire.ShimLog))
