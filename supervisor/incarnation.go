@@ -218,10 +218,15 @@ func recovered(v any) error {
 // watch is the goroutine of a Start child: it starts the process and waits for its end.
 func (i *incarnation) watch(start func(context.Context) (Process, error)) {
 	if p := i.begin(start); p != nil {
-		defer i.finish()
-		i.kind = Panicked // stands unless Wait returns
-		i.setExit(p.Wait())
+		go i.await(p) // on a new stack: that of the start may have grown
 	}
+}
+
+// await waits for the end of the process.
+func (i *incarnation) await(p Process) {
+	defer i.finish()
+	i.kind = Panicked // stands unless Wait returns
+	i.setExit(p.Wait())
 }
 
 // begin starts the process and reports the result to the supervisor.

@@ -83,6 +83,12 @@ func (p *Process) Wait() supervisor.Exit {
 	case <-p.detached:
 		return supervisor.Exit{Kind: supervisor.ShutDown}
 	}
+	return p.conclude()
+}
+
+// conclude runs the hooks after the end of the session. It is apart from Wait because that needs a
+// smaller stack for as long as the agent runs.
+func (p *Process) conclude() supervisor.Exit {
 	p.mu.Lock()
 	p.ended = true
 	if !p.since.IsZero() {
