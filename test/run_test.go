@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Scripts of agents: polite ends on request, stubborn does not. Both report when they begin to
@@ -312,9 +314,10 @@ func TestManyAgents(t *testing.T) {
 	dir := project(t, toml.String())
 	r := launch(t, dir, "run", "--json")
 	r.awaitReport("supervisor.started t", "")
-	least := n + (n+31)/32 + 1
+	least := n + (n+spec.DefaultPerShim-1)/spec.DefaultPerShim + 1
 	if got := len(processesIn(t, dir)); (got < least || got > least+1) && canSeeProcesses {
-		t.Errorf("%d processes, want %d agents, a shim for 32 each or one more, and coppice", got, n)
+		t.Errorf("%d processes, want %d agents, a shim for %d each or one more, and coppice", got, n,
+			spec.DefaultPerShim)
 	}
 	r.signal(syscall.SIGTERM)
 	r.wantExit(143)

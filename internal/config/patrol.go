@@ -75,7 +75,7 @@ shutdown_timeout = "5s"
 				Doc:  fmt.Sprintf("how many agents are being started at a time, 1 to %d", spec.MaxStarts),
 				Also: []string{"max_wakes_per_tick", "parallel_starts", "concurrency"},
 				Read: toml.Int(1, spec.MaxStarts, func(p *patrol) *int { return &p.Starts })},
-			{Name: "agents_per_shim", Type: "integer", Default: "32", Doc: fmt.Sprintf("how many agents of a "+
+			{Name: "agents_per_shim", Type: "integer", Default: "100", Doc: fmt.Sprintf("how many agents of a "+
 				"supervisor share the process next to them, 1 to %d, see [Runtimes](runtimes.md#shims). It holds "+
 				"for agents that start from now on", spec.MaxPerShim),
 				Read: toml.Int(1, spec.MaxPerShim, func(p *patrol) *int { return &p.PerShim })},

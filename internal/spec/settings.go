@@ -60,7 +60,7 @@ const (
 // Defaults of fields of Patrol.
 const (
 	DefaultMaxClaims = 3
-	DefaultPerShim   = 32
+	DefaultPerShim   = 100
 
 	DefaultProgramMemory = 2 << 30
 )

@@ -120,7 +120,7 @@ func TestMemoryOfSharedShim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
-	const most = 3500 // kB
+	const most = 6000 // kB
 	r, err := Open(Options{Dir: slotsDir(t), Executable: executable(t)})
 	if err != nil {
 		t.Fatal(err)

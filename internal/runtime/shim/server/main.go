@@ -40,7 +40,7 @@ const (
 const lingerTime = 30 * time.Second
 
 // gcPercent makes the first collection start at a heap of about 2 MB (the minimum of 4 MB scales
-// with it). A shim stays below while it starts 32 agents: see releaseMemory.
+// with it). A shim stays below while it starts 100 agents: see releaseMemory.
 const gcPercent = 75
 
 // OpenProgram opens the program of a bundle. trace may be nil.
