@@ -551,7 +551,7 @@ func TestSlotFilesDamaged(t *testing.T) {
 			f.crashAgent(c, "t/ends")
 			f.crash()
 			killAndWait(t, unseen.PID)
-			for _, file := range []string{"slot.json", "exit.json"} {
+			for _, file := range []string{"lock", "exit.json"} {
 				found, _ := filepath.Glob(filepath.Join(f.dir, ".coppice", "run", "*", file))
 				for _, name := range found {
 					b, err := os.ReadFile(name)

@@ -150,12 +150,12 @@ func TestDamagedSlots(t *testing.T) {
 	f.crash()
 	shim.kill()
 	shim.awaitEnd(t)
-	slots, err := filepath.Glob(filepath.Join(f.dir, ".coppice", "*", "*", "slot.json"))
-	if err != nil || len(slots) != 2 {
-		t.Fatal(slots, err)
-	}
-	for _, slot := range slots {
-		write(t, slot, `{"vers`)
+	for _, state := range []string{"tmux/*/slot.json", "run/*/lock"} {
+		files, err := filepath.Glob(filepath.Join(f.dir, ".coppice", state))
+		if err != nil || len(files) != 1 {
+			t.Fatal(state, files, err)
+		}
+		write(t, files[0], `{"vers`)
 	}
 	f.up()
 	if after := f.node("t/tmux"); after.PID != before.PID || after.Incarnation != 1 || after.State != "running" || after.Uptime < 0 || after.Uptime > waitTimeout.Seconds() {

@@ -117,7 +117,7 @@ func TestLinksInSlot(t *testing.T) {
 	}
 	target := filepath.Join(t.TempDir(), "target")
 	write(t, target, "")
-	for _, name := range []string{"output.log", "shim.log", ".slot.json", ".exit.json", ".exit.json.sync"} {
+	for _, name := range []string{"output.log", "shim.log", ".exit.json", ".exit.json.sync"} {
 		os.Remove(filepath.Join(slots[0], name))
 		if err := os.Symlink(target, filepath.Join(slots[0], name)); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"os"
 	"path/filepath"
 	"syscall"
 )
@@ -11,12 +10,12 @@ import (
 // runs on its processor, which may be the only one. What is wrong with the program is left to the fork.
 func awaitProgram(dir, file string) {
 	if dir != "" {
-		os.Stat(dir)
+		modeOf(dir)
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
 	}
-	if st, err := os.Stat(file); err != nil || !st.Mode().IsRegular() {
+	if mode, err := modeOf(file); err != nil || mode&syscall.S_IFMT != syscall.S_IFREG {
 		return
 	}
 	fd, err := syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)

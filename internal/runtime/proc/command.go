@@ -127,7 +127,7 @@ func LookPath(program, dir string, env []string) (string, error) {
 	}
 	var denied error
 	path := pathOf(env)
-	for _, d := range filepath.SplitList(path) {
+	for d := range strings.SplitSeq(path, string(filepath.ListSeparator)) {
 		if !filepath.IsAbs(d) {
 			continue
 		}
@@ -159,20 +159,26 @@ func pathOf(env []string) string {
 // executable reports why a file cannot be executed. It calls stat itself: each os.Stat allocates
 // 350 bytes, and there is one for each directory of PATH at each start.
 func executable(file string) error {
+	mode, err := modeOf(file)
+	switch {
+	case err != nil:
+		return &fs.PathError{Op: "stat", Path: file, Err: err}
+	case mode&syscall.S_IFMT == syscall.S_IFDIR:
+		return fmt.Errorf("%s is a directory: %w", file, syscall.EISDIR)
+	case mode&0o111 == 0:
+		return fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
+	}
+	return nil
+}
+
+// modeOf returns the type and the permissions of a file, as the kernel has them.
+func modeOf(file string) (uint64, error) {
 	var st syscall.Stat_t
 	err := syscall.Stat(file, &st)
 	for errors.Is(err, syscall.EINTR) {
 		err = syscall.Stat(file, &st)
 	}
-	switch {
-	case err != nil:
-		return &fs.PathError{Op: "stat", Path: file, Err: err}
-	case st.Mode&syscall.S_IFMT == syscall.S_IFDIR:
-		return fmt.Errorf("%s is a directory: %w", file, syscall.EISDIR)
-	case st.Mode&0o111 == 0:
-		return fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
-	}
-	return nil
+	return uint64(st.Mode), err
 }
 
 // explain turns the bare errno of fork and exec into a useful error. It looks at the files

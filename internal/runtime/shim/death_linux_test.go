@@ -387,8 +387,8 @@ func TestDamagedFiles(t *testing.T) {
 		{"record of a newer version", wire.ExitFile, `{"version":99,"incarnation":1,"end":{"kind":"normal"}}`, supervisor.Lost},
 		{"record of an unknown kind", wire.ExitFile, `{"version":1,"incarnation":1,"end":{"kind":"evaporated"}}`, supervisor.Failure},
 		{"empty record", wire.ExitFile, ``, supervisor.Lost},
-		{"garbage as state", wire.StateFile, "\x00\xff{", supervisor.Lost},
-		{"empty state", wire.StateFile, "", supervisor.Lost},
+		{"garbage as state", wire.LockFile, "\x00\xff{", supervisor.Lost},
+		{"empty state", wire.LockFile, "", supervisor.Lost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := slotsDir(t)
@@ -430,7 +430,7 @@ func TestBoot(t *testing.T) {
 	if err := shimOf(s).AwaitDeath(ctxOf(t)); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(s.slot.dir, wire.StateFile)
+	file := filepath.Join(s.slot.dir, wire.LockFile)
 	st, err := wire.ReadState(s.slot.dir)
 	if err != nil {
 		t.Fatal(err)

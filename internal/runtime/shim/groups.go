@@ -121,7 +121,7 @@ func (s *slot) leaveGroups(st *wire.State) {
 	}
 }
 
-// groupsOf returns the control groups of the slot. It ignores a state file that names another
+// groupsOf returns the control groups of the slot. It ignores a state that names another
 // slot's group.
 func (s *slot) groupsOf(st *wire.State) (all []*cgroup.Group) {
 	if s.group != nil {

@@ -80,7 +80,7 @@ func TestHiddenDescendantOfAKilledShim(t *testing.T) {
 					t.Error("it is not hidden: it has died on its own")
 				}
 				if c.damage {
-					if err := os.WriteFile(filepath.Join(s.slot.dir, wire.StateFile), []byte("?"), 0o600); err != nil {
+					if err := os.WriteFile(filepath.Join(s.slot.dir, wire.LockFile), []byte("?"), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -207,9 +207,7 @@ func TestGroupOfAnotherSlot(t *testing.T) {
 	}
 	for _, group := range []string{victim.slot.group.Dir(), "/", "/tmp/" + wire.GroupName(s.slot.dir), "\x00", filepath.Dir(victim.slot.group.Dir())} {
 		st.Group = group
-		if err := wire.WriteFile(filepath.Join(s.slot.dir, wire.StateFile), st); err != nil {
-			t.Fatal(err)
-		}
+		writeState(t, s.slot.dir, st)
 		r = open(t, dir)
 		wait(t, "the end", adopt(t, r, "app/a").Done())
 		if o := adopt(t, r, "other/victim").Observe(); o.Life != runtime.Alive {

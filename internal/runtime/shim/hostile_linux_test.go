@@ -109,10 +109,10 @@ func TestModes(t *testing.T) {
 	dir := slotsDir(t)
 	r := open(t, dir)
 	s := start(t, r, sh("app/a", 1, "echo x"))
-	wait(t, "the end", s.Done()) // the state is written when it already runs
+	wait(t, "the end", s.Done())
 	for file, want := range map[string]os.FileMode{
 		dir: 0o700, s.slot.dir: 0o700,
-		filepath.Join(s.slot.dir, wire.SocketFile): 0o600, filepath.Join(s.slot.dir, wire.StateFile): 0o600,
+		filepath.Join(s.slot.dir, wire.SocketFile): 0o600, filepath.Join(s.slot.dir, wire.LockFile): 0o600,
 	} {
 		st, err := os.Stat(file)
 		if err != nil || st.Mode().Perm() != want {

@@ -64,7 +64,6 @@ func TestIntention(t *testing.T) {
 	}{
 		{"written", func(t *testing.T, dir string) { intend(t, dir, 2) }},
 		{"the first", func(t *testing.T, dir string) {
-			os.Remove(filepath.Join(dir, wire.StateFile))
 			os.Remove(filepath.Join(dir, wire.ExitFile))
 			intend(t, dir, 2)
 		}},
@@ -101,12 +100,18 @@ func intend(t *testing.T, dir string, n uint64) {
 		t.Fatal(err)
 	}
 	st.Incarnation, st.Token, st.Shim.Boot = n, "another", "another"
+	writeState(t, dir, st)
+}
+
+// writeState writes the state of a slot, as its shim does.
+func writeState(t *testing.T, dir string, st *wire.State) {
+	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(dir, wire.LockFile), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	if err := wire.WriteIntent(lock, st); err != nil {
+	if err := wire.WriteState(lock, st); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,27 +13,46 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// When the loss of an agent is reported, nothing of it runs any more, even if only the runtime knows its slot.
+// When the loss of an agent is reported, nothing of it runs any more, even if only the runtime knows its slot. A slot
+// without its lock file is as good as removed.
 func TestShimOfARemovedSlotIsKilled(t *testing.T) {
-	for name, o := range map[string]Options{"with groups": {}, "without groups": {WithoutGroups: true}} {
+	for name, c := range map[string]struct {
+		Options
+		lock  bool   // it alone is removed
+		first uint64 // incarnation; those before have ended
+	}{
+		"with groups":               {first: 1},
+		"without groups":            {Options: Options{WithoutGroups: true}, first: 1},
+		"lock":                      {first: 1, lock: true},
+		"lock, and an earlier exit": {first: 2, lock: true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			o.Dir = slotsDir(t)
-			r := openWith(t, o)
-			s := start(t, r, sh("app/a", 1, family))
+			c.Dir = slotsDir(t)
+			r := openWith(t, c.Options)
+			if c.first > 1 {
+				wait(t, "the end", start(t, r, sh("app/a", 1, "exit 0")).Done())
+			}
+			s := start(t, r, sh("app/a", c.first, family))
 			all := pids(t, s, 4)
 			shim := shimOf(s)
 			shim.Signal(syscall.SIGSTOP) // it would restore the slot when the connection of pids ends
 			awaitStopped(t, shim.PID)
-			removeSlot(t, s.slot.dir)
+			if !c.lock {
+				removeSlot(t, s.slot.dir)
+			} else if err := os.Remove(filepath.Join(s.slot.dir, wire.LockFile)); err != nil {
+				t.Fatal(err)
+			}
 			shim.Signal(syscall.SIGKILL)
 			wait(t, "the end", s.Done())
 			if s.Exit().Kind != supervisor.Lost {
 				t.Errorf("exit = %v", s.Exit())
 			}
 			allGone(t, all)
-			if _, err := os.Lstat(s.slot.dir); !wire.IsMissing(err) {
+			if _, err := os.Lstat(s.slot.dir); !c.lock && !wire.IsMissing(err) {
 				t.Errorf("the slot is there again: %v", err)
 			}
+			r.Close()
+			start(t, openWith(t, c.Options), sh("app/a", c.first+1, "exec sleep 1000"))
 		})
 	}
 }

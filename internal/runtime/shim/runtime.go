@@ -9,9 +9,8 @@
 //  2. The lock of the slot, which a shim holds as long as it serves the slot: the process that
 //     has given it the slot has passed on the lock. A process that gets the lock knows that no shim
 //     serves the slot, and is the only one to give it to another.
-//  3. The identity of the shim in the state file, or in the lock file, where the shim notes what
-//     it is about to start, and that it has left. Without that, it must have ended before the slot
-//     is taken over.
+//  3. The identity of the shim in the lock file, where it notes what it is about to start, and that
+//     it has left. Without that, it must have ended before the slot is taken over.
 //  4. The exit record. Without one the last incarnation was lost: its shim was killed, and the
 //     agent died with it (PDEATHSIG). What that left behind is in the control group of the slot,
 //     if there is one, or has the marker of the slot in its environment. It is killed before the

@@ -289,7 +289,7 @@ func (m *shareModel) killShim(a *modelAgent) {
 		return
 	}
 	all := m.served(a.shim)
-	_, removed := os.Lstat(a.dir(m))
+	_, removed := os.Lstat(filepath.Join(a.dir(m), wire.LockFile))
 	a.shim.Signal(syscall.SIGKILL)
 	for _, a := range all {
 		a.shim = proc.Identity{}
@@ -301,7 +301,8 @@ func (m *shareModel) killShim(a *modelAgent) {
 			}
 		}
 	}
-	if removed != nil {
+	if removed != nil { // as in damage
+		os.RemoveAll(a.dir(m))
 		a.last = 0
 	}
 }
@@ -338,13 +339,12 @@ func (m *shareModel) setPerShim() {
 // damage removes files of a slot, and has something done before they are restored.
 func (m *shareModel) damage(a *modelAgent) {
 	what := rapid.SampledFrom([]string{wire.SocketFile, wire.LockFile, ""}).Draw(m.T, "remove")
-	if what != "" {
-		os.Remove(filepath.Join(a.dir(m), what))
-	} else {
+	os.Remove(filepath.Join(a.dir(m), what))
+	if what == "" || what == wire.LockFile && a.shim.PID == 0 { // the rest of the slot does not tell what ran there
 		os.RemoveAll(a.dir(m))
-		if a.shim.PID == 0 {
-			a.last = 0
-		}
+	}
+	if what != wire.SocketFile && a.shim.PID == 0 {
+		a.last = 0
 	}
 	switch rapid.IntRange(0, 6).Draw(m.T, "then") {
 	case 0:

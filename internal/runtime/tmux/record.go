@@ -26,6 +26,9 @@ const (
 	incarnationOption = "@coppice_incarnation"
 )
 
+// stateFile is in the directory of a slot. Its content is a record.
+const stateFile = "slot.json"
+
 // record is the content of a slot's state file: its last incarnation. It is written before the
 // agent runs.
 type record struct {
@@ -54,7 +57,7 @@ type record struct {
 
 func readRecord(dir string) (*record, error) {
 	rec := new(record)
-	if err := wire.ReadFile(filepath.Join(dir, wire.StateFile), rec, &rec.Version); err != nil {
+	if err := wire.ReadFile(filepath.Join(dir, stateFile), rec, &rec.Version); err != nil {
 		return nil, err
 	}
 	return rec, rec.check(dir)
@@ -77,7 +80,7 @@ func (rec *record) check(dir string) error {
 }
 
 func (rec *record) write(dir string) error {
-	return wire.WriteFile(filepath.Join(dir, wire.StateFile), rec)
+	return wire.WriteFile(filepath.Join(dir, stateFile), rec)
 }
 
 // option returns the record as the value of a user option.

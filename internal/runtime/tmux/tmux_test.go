@@ -644,7 +644,7 @@ func TestDaemonDiesWhileStarting(t *testing.T) {
 func TestStateDamaged(t *testing.T) {
 	r := open(t, slotsDir(t))
 	s := start(t, r, sh("app/a", 4, "read x; exit 3"))
-	file := filepath.Join(s.slot.dir, wire.StateFile)
+	file := filepath.Join(s.slot.dir, stateFile)
 	for _, content := range []string{"", "{", `{"version":99}`, `{"version":1,"path":"app/b","incarnation":1}`, `{"version":1,"path":"app/a","incarnation":9,"pane":"x; kill-server"}`} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

@@ -63,11 +63,7 @@ func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 	}
 	s.output.log.Limit(l.Log)
 	s.output.log.Begin(run.number)
-	s.writeIntent()
-	if !s.named { // a process that finds the slot without its lock must know this shim
-		s.saveState()
-		s.named = true
-	}
+	s.saveIntent()
 	begin := s.fork
 	if l.Program != nil {
 		begin = s.beginFunction
@@ -152,20 +148,10 @@ func (s *slot) claim(run *incarnation, l *runtime.Launch, token string) error {
 	return nil
 }
 
-// writeIntent writes to the lock file what is about to be started. If this process is killed
-// right after the fork, the next shim must know of the incarnation, or it would be started
-// twice. The state file is written only when the agent runs. The lock file is open and its block
-// allocated, so this is one short write, which a signal does not split. The end of the previous
+// saveIntent saves what is about to be started. If this process is killed right after the fork, the
+// next shim must know of the incarnation, or it would be started twice. The end of the previous
 // incarnation must be recorded before.
-func (s *slot) writeIntent() {
-	s.records.await(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err := wire.WriteIntent(s.lock, &s.state); err != nil {
-			s.state.Detail = err.Error()
-		}
-	})
-}
+func (s *slot) saveIntent() { s.records.await(s.saveState) }
 
 func hasCondition(r spec.Ready) bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
@@ -228,7 +214,7 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(
 	return started, await, nil
 }
 
-// watch handles an incarnation from its start. The state file is written and readiness awaited
+// watch handles an incarnation from its start. The state is saved and readiness awaited
 // here; for the rest of its life, a goroutine waits that has done nothing yet: its stack has a
 // quarter of the size.
 func (s *slot) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {

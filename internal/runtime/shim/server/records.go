@@ -28,7 +28,7 @@ func (r *records) add(incarnation uint64, end *wire.End, s *slot, tell func()) {
 	defer r.mu.Unlock()
 	tell()
 	r.last = wire.NewRecord(s.dir, incarnation, *end, r.last)
-	s.save(wire.ExitFile, r.last)
+	s.saveRecord(r.last)
 	s.output.end()
 	if r.timer == nil {
 		r.timer = time.AfterFunc(syncTime, func() { s.setDetail(r.sync(s.dir)) })

@@ -27,7 +27,6 @@ type slot struct {
 	drained <-chan struct{} // of the last process; used by the next start
 	records records
 	unused  unused
-	saving  sync.Mutex // serializes writes of files
 
 	restoring sync.Mutex // while files are created again
 	left      bool       // guarded by restoring
@@ -36,7 +35,6 @@ type slot struct {
 	lock    *os.File
 	state   wire.State
 	launch  runtime.Launch // the last one
-	named   bool           // the state file names this shim; used by start
 	run     *incarnation   // running; nil if none
 	said    said           // of the last incarnation
 	conns   map[*conn]struct{}
@@ -197,29 +195,27 @@ func (s *slot) current(n uint64) (*incarnation, error) {
 		s.state.Incarnation)
 }
 
-// saveState writes the state file. It is not synced, since its content is useless after the
-// machine has stopped. A full disk must not keep an agent from running.
+// saveState writes the state to the lock file. A full disk must not keep an agent from running.
 func (s *slot) saveState() {
 	s.mu.Lock()
-	st := s.state
-	s.mu.Unlock()
-	st.End = nil
-	s.save(wire.StateFile, &st)
+	defer s.mu.Unlock()
+	s.writeState()
 }
 
-func (s *slot) save(name string, v any) {
-	file := filepath.Join(s.dir, name)
-	write := func() error {
-		s.saving.Lock()
-		defer s.saving.Unlock()
-		return wire.WriteFile(file, v)
+// writeState is saveState. Needs mu.
+func (s *slot) writeState() {
+	if err := wire.WriteState(s.lock, &s.state); err != nil {
+		s.state.Detail = err.Error()
 	}
-	err := write()
+}
+
+// saveRecord writes the exit record.
+func (s *slot) saveRecord(r *wire.Record) {
+	file := filepath.Join(s.dir, wire.ExitFile)
+	err := wire.WriteFile(file, r)
 	if wire.IsMissing(err) {
-		if s.createFiles() && name != wire.StateFile {
-			s.saveState()
-		}
-		err = write()
+		s.restoreFiles()
+		err = wire.WriteFile(file, r)
 	}
 	s.setDetail(err)
 }
@@ -234,43 +230,35 @@ func (s *slot) setDetail(err error) {
 	s.state.Detail = err.Error()
 }
 
-// restoreFiles creates removed files again: the socket or the whole directory.
+// restoreFiles creates removed files again: the socket or the whole directory. It does nothing if
+// another shim has taken the slot meanwhile.
 func (s *slot) restoreFiles() {
-	if s.createFiles() {
-		s.saveState()
-	}
-}
-
-// createFiles is restoreFiles without the state file, and reports whether that is to be written. It
-// does nothing if another shim has taken the slot meanwhile.
-func (s *slot) createFiles() (fresh bool) {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
 	if s.left {
-		return false
+		return
 	}
 	s.mu.Lock()
 	lock := s.lock
 	s.mu.Unlock()
 	if !wire.SameFile(lock, filepath.Join(s.dir, wire.LockFile)) {
 		if os.MkdirAll(s.dir, 0o700) != nil {
-			return false
+			return
 		}
 		f, err := wire.TryLock(s.dir)
 		if err != nil || f == nil {
-			return false
+			return
 		}
 		s.mu.Lock()
 		s.lock = f
+		s.writeState()
 		s.mu.Unlock()
 		lock.Close()
-		fresh = true
 		s.records.removed.Store(true)
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {
 		s.link()
 	}
-	return fresh
 }
 
 // link makes the socket of the shim that of the slot, instead of that of the last one.
@@ -300,9 +288,7 @@ func (s *slot) leave() {
 	s.mu.Lock()
 	if s.state.Shim == s.shim.self {
 		s.state.Shim = proc.Identity{}
-		if err := wire.WriteIntent(s.lock, &s.state); err != nil { // then its lock alone shows that it is free
-			s.state.Detail = err.Error()
-		}
+		s.writeState() // if that fails, its lock alone shows that it is free
 	}
 	for c := range s.conns {
 		if c.isShared() {

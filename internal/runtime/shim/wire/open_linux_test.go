@@ -28,7 +28,6 @@ func TestSlotFileIsNoFile(t *testing.T) {
 				name, file string
 				open       func(dir string) error
 			}{
-				{"ReadState", StateFile, func(dir string) error { _, err := ReadState(dir); return err }},
 				{"ReadState", LockFile, func(dir string) error { _, err := ReadState(dir); return err }},
 				{"ReadRecord", ExitFile, func(dir string) error { _, err := ReadRecord(dir); return err }},
 				{"Locked", LockFile, func(dir string) error { _, err := Locked(dir); return err }},

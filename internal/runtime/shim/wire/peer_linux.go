@@ -89,7 +89,7 @@ func IsShim(slots string, id proc.Identity) bool {
 }
 
 // AgentOf returns the path of the agent of a shim whose processes have a mark, according to the
-// state files of the slots; empty if there is none.
+// states in the slots; empty if there is none.
 func AgentOf(slots string, shim proc.Identity, mark proc.Mark) string {
 	entries, err := os.ReadDir(slots)
 	if err != nil || mark == 0 {

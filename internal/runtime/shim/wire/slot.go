@@ -23,9 +23,8 @@ import (
 
 // Files of a slot, in its directory.
 const (
-	LockFile   = "lock"      // locked by the shim while it serves the slot; State of the last intended start
+	LockFile   = "lock"      // State of the last incarnation; locked by the shim while it serves the slot
 	SocketFile = "socket"    // a link to that of the shim
-	StateFile  = "slot.json" // State of the last incarnation, without its end
 	ExitFile   = "exit.json" // Record of the last incarnation that has ended
 )
 
@@ -155,43 +154,52 @@ func NewRecord(dir string, incarnation uint64, end End, last *Record) *Record {
 	return r
 }
 
-// ReadState reads the state file. If the shim has come no further than intending to start
-// another incarnation, it returns that. Shim is zero if it has left the slot. The error wraps
-// fs.ErrNotExist if nothing was ever started.
+// ReadState reads the state of the last incarnation, without its end. Shim is zero if it has left
+// the slot. The error wraps fs.ErrNotExist if nothing was ever started.
 func ReadState(dir string) (*State, error) {
-	s, intent := new(State), new(State)
-	err := ReadFile(filepath.Join(dir, StateFile), s, &s.Version)
-	if err != nil && !IsMissing(err) {
-		return s, err
-	}
 	lock := filepath.Join(dir, LockFile)
-	if st, serr := os.Lstat(lock); serr != nil || st.Mode().IsRegular() && st.Size() == 0 {
-		return s, err
+	s := new(State)
+	if isEmpty(lock) && !exists(filepath.Join(dir, ExitFile)) {
+		return s, &fs.PathError{Op: "read", Path: lock, Err: fs.ErrNotExist}
 	}
-	if ierr := ReadFile(lock, intent, &intent.Version); ierr != nil && !IsMissing(ierr) {
-		return s, ierr
-	}
-	if intent.Incarnation > 0 && (s.Incarnation != intent.Incarnation || s.Token != intent.Token) {
-		return intent, nil
-	}
-	if intent.Shim == (proc.Identity{}) { // it has left the slot
-		s.Shim = intent.Shim
+	err := ReadFile(lock, s, &s.Version)
+	if err != nil && !IsMissing(err) { // its shim may just have written a part of it
+		s = new(State)
+		err = ReadFile(lock, s, &s.Version)
 	}
 	return s, err
 }
 
-// WriteIntent writes an intended start to the lock file, which its holder has open. Blanks
-// replace the rest of a longer text, because truncating the file would be a second step.
-func WriteIntent(lock *os.File, s *State) error {
+// isEmpty reports whether there is a regular file without content.
+func isEmpty(file string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
+}
+
+func exists(file string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(file, &st) == nil
+}
+
+// WriteState writes the state, without its end, to the lock file, which its holder has open. This is
+// one short write to a block of the file, which a signal does not split. Blanks replace the rest of a
+// longer text, because truncating the file would be a second step. Nothing is synced, since the
+// content is useless after the machine has stopped.
+func WriteState(lock *os.File, s *State) error {
+	if s.End != nil {
+		running := *s
+		running.End = nil
+		s = &running
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", LockFile, err)
 	}
-	st, err := lock.Stat()
-	if err != nil {
-		return err
+	var st unix.Stat_t
+	if err := unix.Fstat(int(lock.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: lock.Name(), Err: err}
 	}
-	for int64(len(b)) < st.Size() {
+	for int64(len(b)) < min(st.Size, maxFile) {
 		b = append(b, ' ')
 	}
 	_, err = lock.WriteAt(b, 0)
@@ -295,9 +303,9 @@ func IsMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // SameFile reports whether an open file has this name.
 func SameFile(f *os.File, name string) bool {
-	a, err1 := f.Stat()
-	b, err2 := os.Lstat(name)
-	return err1 == nil && err2 == nil && os.SameFile(a, b)
+	var open, named unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &open) == nil && unix.Lstat(name, &named) == nil &&
+		open.Dev == named.Dev && open.Ino == named.Ino
 }
 
 // WakeSignal makes a shim check whether its files exist. By default the signal is ignored, so it

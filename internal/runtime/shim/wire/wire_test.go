@@ -115,19 +115,20 @@ func TestLaunchIsBytes(t *testing.T) {
 
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, StateFile)
-	for _, path := range []string{strings.Repeat("long", 100), "b", strings.Repeat("middle", 10)} {
-		if err := WriteFile(file, &State{Version: Version, Path: path}); err != nil {
+	file := filepath.Join(dir, ExitFile)
+	for _, token := range []string{strings.Repeat("long", 100), "b", strings.Repeat("middle", 10)} {
+		end := End{Kind: "failure", Failure: &Failure{Text: token}}
+		if err := WriteFile(file, NewRecord(dir, 1, end, nil)); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := ReadState(dir); err != nil || st.Path != path {
-			t.Errorf("%+v, %v", st, err)
+		if r, err := ReadRecord(dir); err != nil || r.End.Failure.Text != token {
+			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	if err := os.WriteFile(file, bytes.Repeat([]byte(" "), maxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadState(dir); err == nil {
+	if _, err := ReadRecord(dir); err == nil {
 		t.Error("a file of any size is read")
 	}
 }
@@ -180,16 +181,16 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestIntent(t *testing.T) {
+func TestState(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := TryLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	intend := func(n uint64, token string) {
+	write := func(n uint64, token string) {
 		t.Helper()
-		if err := WriteIntent(lock, &State{Version: Version, Path: "a", Incarnation: n, Token: token}); err != nil {
+		if err := WriteState(lock, &State{Version: Version, Path: "a", Incarnation: n, Token: token}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,26 +203,29 @@ func TestIntent(t *testing.T) {
 	if _, err := ReadState(dir); !IsMissing(err) {
 		t.Errorf("nothing there: %v", err)
 	}
-	intend(1, "a long one")
+	write(1, "a long one")
 	read(1, "a long one")
-	intend(2, "short")
+	write(2, "short")
 	read(2, "short")
-	if err := WriteFile(filepath.Join(dir, StateFile), &State{Version: Version, Path: "a", Incarnation: 2, Token: "short", Ready: true}); err != nil {
-		t.Fatal(err)
-	}
-	read(2, "short")
-	if st, _ := ReadState(dir); !st.Ready {
-		t.Error("the file knows more, and is not believed")
-	}
-	intend(3, "next")
-	read(3, "next")
-	intend(1, "again")
+	write(1, "again")
 	read(1, "again")
 	if err := lock.Truncate(10); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := ReadState(dir); err == nil {
 		t.Errorf("what is damaged was guessed at: %+v", st)
+	}
+	if err := lock.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadState(dir); !IsMissing(err) {
+		t.Errorf("an empty file, and no end: %v", err)
+	}
+	if err := WriteFile(filepath.Join(dir, ExitFile), NewRecord(dir, 1, End{}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadState(dir); err == nil || IsMissing(err) {
+		t.Errorf("an empty file, although an incarnation has ended: %v", err)
 	}
 }
 
