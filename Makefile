@@ -70,10 +70,11 @@ lint:
 bench:
 	cd bench && $(GO) run ./cmd/bench -reps 3
 
-## chaos: kill agents, shims and daemon at random, 100 times of 1,000 agents that share shims and of 200 that do not; 1000 times while 8 agents write beliefs; the daemon 100 times while orders run 1000 times; and all of them 100 times while 34 tasks go through a pipeline
+## chaos: kill agents, shims, a Sage program and the daemon at random, 100 times of 1,000 agents that share shims, of 200 that do not, and of 100 that are those of the program; 1000 times while 8 agents write beliefs; the daemon 100 times while orders run 1000 times; and all of them 100 times while 34 tasks go through a pipeline
 chaos: build
 	$(GO) run ./tools/chaos -agents 1000 -per-shim 32
 	$(GO) run ./tools/chaos -agents 200 -per-shim 1
+	$(GO) run ./tools/chaos -agents 20 -crashing 4 -program 100
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 500 -per-shim 1
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 500 -per-shim 32
 	$(GO) run ./tools/chaos -orders -rounds 100 -runs 1000

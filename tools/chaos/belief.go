@@ -107,8 +107,14 @@ func audit(journal []byte) (a account, err error) {
 			}
 			a.acknowledged, a.tried = n, n
 		case "try":
+			if n != a.tried+1 {
+				return a, fmt.Errorf("tried %d after %d", n, a.tried)
+			}
 			a.tried = n
 		case "ack":
+			if n != a.tried {
+				return a, fmt.Errorf("acknowledged %d, and %d was tried", n, a.tried)
+			}
 			a.acknowledged = n
 			a.acks++
 		default:
@@ -138,7 +144,7 @@ func runBeliefs(o options) (err error) {
 		return err
 	}
 	var b strings.Builder
-	b.WriteString(o.header())
+	b.WriteString(o.header(""))
 	for i := range o.agents {
 		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [%q, \"agent\", %q, \"belief\", \"a%d\"]\nbackoff "+
 			"= \"none\"\n[agent.beliefs]\n"+

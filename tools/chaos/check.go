@@ -25,9 +25,9 @@ type life struct {
 	events         []string
 }
 
-// check compares the journals of the agents with the event log, with their output, and with what was killed: hits, by
-// name and pid. The fleet has been stopped, so that all are complete.
-func check(o options, hits map[string]map[int]bool) error {
+// check compares the journals of the agents with the event log, with their output, and with what was killed. The
+// fleet has been stopped, so that all are complete.
+func check(o options, k *fleetKiller) error {
 	p, err := project.Open(filepath.Join(o.dir, "coppice.toml"))
 	if err != nil {
 		return err
@@ -79,7 +79,8 @@ func check(o options, hits map[string]map[int]bool) error {
 		case event.AgentStopping:
 			l.stopping = true
 		case event.AgentStartFailed:
-			if strings.Contains(e.Message, wire.ErrShimEnded.Error()) {
+			if strings.Contains(e.Message, wire.ErrShimEnded.Error()) ||
+				strings.Contains(e.Message, "starting a shim (ended by SIGKILL") {
 				l.unstarted, l.lost = true, true
 				l.ended++
 			}
@@ -98,9 +99,10 @@ func check(o options, hits map[string]map[int]bool) error {
 		errs = append(errs, err, checkAgent(name, found, lives["chaos/"+name]),
 			checkOutput(p, name, found, stopped, lives["chaos/"+name]))
 		if i >= o.crashing {
-			errs = append(errs, checkRestarts(name, found, lives["chaos/"+name], hits[name]))
+			errs = append(errs, checkRestarts(name, found, lives["chaos/"+name], k.hits[name]))
 		}
 	}
+	errs = append(errs, checkProgram(p, o, lives, k)...)
 	o.say("%d events, %d lives of %d agents checked", events, starts, o.agents)
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) > 20 {

@@ -17,19 +17,25 @@ import (
 
 // fleetKiller kills the daemon, shims and agents of a fleet, and records which lives it has ended.
 type fleetKiller struct {
-	dir    string
-	rnd    *rand.Rand
-	hits   map[string]map[int]bool // pids of killed agents, by name
-	killed map[string]int          // how often, by kind
+	dir      string
+	rnd      *rand.Rand
+	counters []string                // names of the agents of the program
+	hits     map[string]map[int]bool // keyOf of killed lives, by name
+	killed   map[string]int          // how often, by kind
+	programs int                     // how many processes of the program were killed
 }
 
-func newFleetKiller(dir string, rnd *rand.Rand) *fleetKiller {
-	return &fleetKiller{dir: dir, rnd: rnd, hits: map[string]map[int]bool{}, killed: map[string]int{}}
+func newFleetKiller(o options) *fleetKiller {
+	rnd := rand.New(rand.NewPCG(o.seed, 0))
+	return &fleetKiller{
+		dir: o.dir, rnd: rnd, counters: o.counters(), hits: map[string]map[int]bool{}, killed: map[string]int{},
+	}
 }
 
 // fleetVictims lists what a round kills, one round after the other.
 var fleetVictims = [][]string{
 	{"daemon"}, {"agents"}, {"shim"}, {"daemon", "agents"}, {"daemon", "shim"}, {"agents", "shim"}, {"shim", "daemon"},
+	{"program"}, {"daemon", "program"}, {"program", "daemon"}, {"agents", "program"}, {"program", "program"},
 }
 
 // strike kills what a round kills; up starts the daemon again.
@@ -44,7 +50,9 @@ func (k *fleetKiller) strike(up func() error) error {
 		case "agents":
 			k.killAgents()
 		case "shim":
-			err = k.killShim()
+			err = k.killShim(shimsIn(k.dir))
+		case "program":
+			err = k.killProgram()
 		}
 		if err != nil {
 			return fmt.Errorf("killing: %s: %w", what, err)
@@ -82,6 +90,14 @@ func (k *fleetKiller) killAgents() {
 	}
 }
 
+// keyOf returns the pid of a life, or its number in case of an agent of the program.
+func (k *fleetKiller) keyOf(name string, l agentLife) int {
+	if slices.Contains(k.counters, name) {
+		return int(l.incarnation) // all of these have the same process
+	}
+	return l.pid
+}
+
 func (k *fleetKiller) hit(name string, pid int) {
 	if k.hits[name] == nil {
 		k.hits[name] = map[int]bool{}
@@ -89,9 +105,8 @@ func (k *fleetKiller) hit(name string, pid int) {
 	k.hits[name][pid] = true
 }
 
-// killShim kills a shim.
-func (k *fleetKiller) killShim() error {
-	shims := shimsIn(k.dir)
+// killShim kills one of some shims.
+func (k *fleetKiller) killShim(shims []int) error {
 	if len(shims) == 0 {
 		return nil
 	}
@@ -99,6 +114,11 @@ func (k *fleetKiller) killShim() error {
 	stopped, all, err := stopShims(shim)
 	if err != nil || len(stopped) == 0 {
 		return err
+	}
+	if isProgram(all[shim]) {
+		if err := k.hitProgram(shim); err != nil {
+			return err
+		}
 	}
 	for pid, argv := range all {
 		if name, ok := agentName(argv, k.dir); ok && parentOf(pid) == shim {
@@ -121,7 +141,7 @@ func (k *fleetKiller) settled() error {
 			if lives, _, err = readLives(k.dir, name); err != nil {
 				return err
 			}
-			if len(lives) == 0 || hits[lives[len(lives)-1].pid] {
+			if len(lives) == 0 || hits[k.keyOf(name, lives[len(lives)-1])] {
 				waits = name
 			}
 		}

@@ -2,6 +2,8 @@
 // moments, again and again, and checks what Coppice promises: each agent that was killed,
 // alone or with its shim, is restarted once and no other, none runs twice, no exit and no
 // output is missed, no process is left, and the event log has neither gaps nor repeats.
+// Some agents are those of a Sage program, which share a process: what they keep in
+// beliefs is never lost.
 // With -beliefs it kills agents and their shims, too, while the agents write
 // beliefs: what was acknowledged is there, whole. With -orders it kills the
 // daemon while orders fire: each firing runs once, and none is forgotten. With
@@ -14,7 +16,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +40,7 @@ func main() {
 	flag.StringVar(&o.coppice, "coppice", "bin/coppice", "the program to test")
 	flag.IntVar(&o.agents, "agents", 200, "agents in all")
 	flag.IntVar(&o.crashing, "crashing", 20, "of these, how many crash all the time")
+	flag.IntVar(&o.program, "program", 8, "agents of a Sage program, next to these")
 	flag.IntVar(&o.perShim, "per-shim", 32, "agents that share a shim")
 	flag.IntVar(&o.rounds, "rounds", 100, "how often something is killed")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
@@ -75,6 +77,7 @@ func main() {
 type options struct {
 	coppice          string
 	agents, crashing int
+	program          int // agents of a Sage program
 	perShim          int
 	rounds, runs     int
 	divided          int
@@ -83,10 +86,10 @@ type options struct {
 	say              func(format string, args ...any)
 }
 
-// header returns the beginning of the file of a fleet.
-func (o options) header() string {
-	return fmt.Sprintf("[project]\nname = \"chaos\"\n\n[daemon]\nagents_per_shim = %d\n\n"+
-		"[supervision]\nmax_restarts = \"unlimited\"\n", o.perShim)
+// header returns the beginning of the file of a fleet. settings are further lines of [project].
+func (o options) header(settings string) string {
+	return fmt.Sprintf("[project]\nname = \"chaos\"\n%s\n[daemon]\nagents_per_shim = %d\n\n"+
+		"[supervision]\nmax_restarts = \"unlimited\"\n", settings, o.perShim)
 }
 
 // run is a whole trial: a fleet, its processes killed over and over, the check.
@@ -102,7 +105,7 @@ func run(o options) (err error) {
 	if err := writeProject(o, self); err != nil {
 		return err
 	}
-	killer := newFleetKiller(o.dir, rand.New(rand.NewPCG(o.seed, 0)))
+	killer := newFleetKiller(o)
 	var slowest time.Duration
 	up := func() error {
 		began := time.Now()
@@ -134,7 +137,7 @@ func run(o options) (err error) {
 			o.say("%d rounds", round+1)
 		}
 	}
-	if err := killer.settled(); err != nil {
+	if err := errors.Join(killer.settled(), killer.commands()); err != nil {
 		return err
 	}
 	o.say("%d rounds, killed %v, the slowest return took %v", o.rounds, killer.killed, slowest.Round(time.Millisecond))
@@ -145,13 +148,20 @@ func run(o options) (err error) {
 	if err := killer.left(); err != nil {
 		return err
 	}
-	return check(o, killer.hits)
+	return check(o, killer)
 }
 
-// writeProject writes the fleet's file.
+// writeProject writes the files of the fleet.
 func writeProject(o options, self string) error {
 	var b strings.Builder
-	b.WriteString(o.header())
+	settings := ""
+	if o.program > 0 {
+		settings = fmt.Sprintf("program = %q\n", programName)
+		if err := writeProgram(o); err != nil {
+			return err
+		}
+	}
+	b.WriteString(o.header(settings))
 	for i := range o.agents {
 		kind := "stay"
 		if i < o.crashing {

@@ -35,8 +35,9 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			if err := run(options{coppice: coppice, agents: 30, crashing: 6, perShim: perShim, rounds: rounds,
-				seed: seed, dir: t.TempDir(), say: t.Logf}); err != nil {
+			o := options{coppice: coppice, agents: 30, crashing: 6, program: 4, perShim: perShim,
+				rounds: rounds, seed: seed, dir: t.TempDir(), say: t.Logf}
+			if err := run(o); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,6 +107,8 @@ func TestAudit(t *testing.T) {
 		"lost":     "start 0 0 \"\" 0\ntry 1\nack 1\nstart 0 0 \"\" 0\n",
 		"half":     "start 0 0 \"\" 0\ntry 1\nack 1\nstart 1 0 \"1:1\" 0\n",
 		"old life": "start 0 0 \"\" 0\ntry 1\nack 1\nstart 1 1 \"1:1\" 1\n",
+		"twice":    "start 0 0 \"\" 0\ntry 1\nack 1\nstart 1 1 \"1:1\" 0\ntry 2\ntry 2\n",
+		"other":    "start 0 0 \"\" 0\ntry 1\nack 2\n",
 		"refused":  "start 0 0 \"\" 0\ntry 1\nerror 1 stale\n",
 	} {
 		if _, err := audit([]byte(bad)); err == nil {
