@@ -576,3 +576,29 @@ func TestSlotFilesDamaged(t *testing.T) {
 		})
 	}
 }
+
+// An agent has ended and its next start has failed before the daemon is killed: the next daemon neither reports the end
+// again, nor does it use the number of the failed start again.
+func TestKilledAfterFailedStart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "exec sleep 1000", `backoff = "none"`, `on_waking = { timeout = "10m", command = `+
+		`"case $COPPICE_INCARNATION in 2) exit 4;; 3) test -e go || exec sleep 1001;; esac" }`))
+	f.do("up", "-d")
+	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
+	f.awaitHistory("agent.start_failed t/a 2")
+	f.crash()
+	f.touch("go")
+	f.up()
+	f.awaitHistory("agent.started t/a 3")
+	told, _ := f.history()
+	for _, what := range []string{"agent.crashed t/a 1", "agent.start_failed t/a 2", "agent.started t/a 3"} {
+		if told[what] != 1 {
+			t.Errorf("%s: %d times, expected once", what, told[what])
+		}
+	}
+	for _, what := range []string{"agent.adopted t/a 1", "agent.started t/a 2"} {
+		if told[what] != 0 {
+			t.Errorf("%s: %d times, expected never", what, told[what])
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (r *restorer) assign(path string, all []Slot) {
 		r.m.addStale(s, "it runs in another runtime since", rec)
 	}
 	switch {
-	case last.Kind == home:
+	case last.Kind == home && (last.Life != runtime.Dead || r.m.Once): // with Once, numbers may have begun at 1 again
 		r.resume(last)
 	case last.Life == runtime.Alive: // it is stopped there, and started in its runtime
 		rec.Incarnation = max(rec.Incarnation, last.Incarnation)
@@ -99,6 +99,7 @@ func (r *restorer) assign(path string, all []Slot) {
 	case !rec.Ended:
 		r.m.adoptions[path] = r.lost(path, rec.Incarnation)
 	}
+	// Else its exit was handled, and the start of a later one has failed before that had the slot.
 }
 
 // resume decides what becomes of the last incarnation of an agent that is wanted.
