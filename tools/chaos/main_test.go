@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		agent(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		forkingShim()
+		return
+	}
 	if len(os.Args) > 3 && os.Args[1] == "stage" {
 		os.Exit(stage(os.Args[2:]))
 	}

@@ -19,7 +19,9 @@ func shimsIn(dir string) (all []int) {
 		}
 	}
 	slices.Sort(all)
-	return all
+	// What a shim has forked looks like it until it executes its command.
+	forked := func(pid int) bool { return slices.Contains(all, parentOf(pid)) }
+	return slices.DeleteFunc(slices.Clone(all), forked)
 }
 
 // isInside reports whether the working directory of a process is in a project's.
