@@ -40,6 +40,9 @@ func stopShims(shims ...int) (stopped []int, all map[int][]string, err error) {
 		if err := waitStopped(shim); err != nil {
 			return nil, nil, err
 		}
+		if stateOf(shim) != "T" {
+			continue // it has ended meanwhile, as one does whose daemon was killed before it had an agent
+		}
 		stopped = append(stopped, shim)
 	}
 	for range 6000 {
@@ -65,7 +68,7 @@ func waitStopped(pid int) error {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if !slices.ContainsFunc(threads, func(file string) bool {
 			stat, err := os.ReadFile(file)
-			return err == nil && !strings.Contains(string(stat), ") T ")
+			return err == nil && !strings.Contains(string(stat), ") T ") && !zombie(stat)
 		}) {
 			return nil
 		}

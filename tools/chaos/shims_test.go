@@ -49,3 +49,19 @@ func TestShimsIn(t *testing.T) {
 		t.Errorf("shims %v, expected %v", got, want)
 	}
 }
+
+// A shim that ends while it is stopped was not stopped.
+func TestStopShimsEnded(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() // until then it can be sent signals
+	if err := waitGone(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if stopped, _, err := stopShims(cmd.Process.Pid); len(stopped) > 0 || err != nil {
+		t.Errorf("stopped %v, %v", stopped, err)
+	}
+}
