@@ -1,13 +1,12 @@
 package dispatch
 
 import (
-	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/order"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // clock returns the time of this machine. Up includes the time in which it was suspended.
@@ -17,8 +16,6 @@ func clock() order.Now {
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) == nil {
 		now.Up = time.Duration(ts.Nano())
 	}
-	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		now.Boot = strings.TrimSpace(string(b))
-	}
+	now.Boot, _ = proc.BootID()
 	return now
 }

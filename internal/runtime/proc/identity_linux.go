@@ -94,7 +94,9 @@ func readStatFile(file string) (procStat, error) {
 	return st, nil
 }
 
-// bootID returns the boot id, which cannot change while this process runs.
+// BootID returns the boot id, which cannot change while this process runs.
+func BootID() (string, error) { return bootID() }
+
 var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
