@@ -179,15 +179,30 @@ func (f *fleet) wantSaid(c *api.Client, path string, want ...string) {
 // programs returns the pids of the processes of programs.
 func (f *fleet) programs() (all []int) {
 	f.t.Helper()
+	for _, pid := range f.shims() {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.HasSuffix(string(line), "\x00"+server.ProgramArg+"\x00") {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// shims returns the pids of the shims of agents, with those of programs.
+func (f *fleet) shims() (all []int) {
+	f.t.Helper()
+	return shimsOf(f.t, f.state("run"))
+}
+
+// shimsOf returns the pids of the shims of the slots in a directory.
+func shimsOf(t *testing.T, slots string) (all []int) {
+	t.Helper()
 	pids, err := proc.PIDs()
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	slots := filepath.Join(f.dir, ".coppice", "run")
 	for _, pid := range pids {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if _, dir, ok := wire.ShimIn(pid); ok && dir == slots && err == nil &&
-			strings.HasSuffix(string(line), "\x00"+server.ProgramArg+"\x00") {
+		if _, dir, ok := wire.ShimIn(pid); ok && dir == slots {
 			all = append(all, pid)
 		}
 	}

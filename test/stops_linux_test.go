@@ -67,6 +67,49 @@ func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
 	f.do("down")
 }
 
+// Nothing is left of agents and runs of orders that were lost with their shims while no daemon ran, and down names the
+// agents. What has ended before is not lost.
+func TestDownAfterKilledShims(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t,
+		agentTOML("lost", `setsid sh -c 'echo up; sleep 1000; true' & sleep 1000; true`, `ready = { log = "up" }`),
+		agentTOML("ended", "exit 0", `restart = "never"`),
+		"[[order]]\nname = \"long\"\ngate = \"manual\"\nexec = \": > begun; sleep 1000; true\"\n")
+	f.do("up", "-d")
+	f.awaitStates("lost running", "ended stopped")
+	f.do("order", "run", "long")
+	f.awaitFile("begun")
+	f.crash()
+	for _, pid := range append(f.shims(), shimsOf(t, f.state("errands"))...) {
+		killAndWait(t, pid)
+	}
+	if n := f.countProcesses("sleep 1000"); n == 0 {
+		t.Fatal("nothing was left behind")
+	}
+	if out := f.do("down", "--keep-agents"); out != "already down: no daemon is running\n" {
+		t.Errorf("down --keep-agents says:\n%s", out)
+	}
+	out := f.do("down")
+	want := "t/lost was lost; what it left behind was killed\n" +
+		"already down: no daemon is running, and no agents\n"
+	if out != want {
+		t.Errorf("down says %q, want %q", out, want)
+	}
+	f.noProcesses()
+	if out := f.do("down"); out != "already down: no daemon is running, and no agents\n" {
+		t.Errorf("down says %q the second time", out)
+	}
+	f.do("up", "-d")
+	f.awaitEvent(event.OrderFailed, "orders/long", 0)
+	f.awaitHistory("agent.started t/lost 2")
+	told, _ := f.history()
+	for what, want := range map[string]int{"agent.lost t/lost 1": 1, "agent.adopted t/lost 1": 0} {
+		if told[what] != want {
+			t.Errorf("%s: %d times, want %d", what, told[what], want)
+		}
+	}
+}
+
 // If the daemon is killed while it stops everything, down continues without it.
 func TestDownOfADaemonKilledMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,15 +22,22 @@ type Stopped struct {
 	Incarnation uint64
 }
 
+// Lost is an agent that had ended, unseen by its runtime, before StopOffline.
+type Lost struct {
+	Path string
+	runtime.Ended
+}
+
 // OfflineStop is the result of StopOffline.
 type OfflineStop struct {
 	Stopped []Stopped // in the order in which they ended
+	Lost    []Lost    // by path; nothing is left of them
 	Overdue []shutdown.Overdue
 	Failed  map[string]error // by path
 }
 
 // StopOffline stops agents that have no daemon, in the order of their tree. No supervisor restarts
-// anything.
+// anything. It kills what is left of agents that have ended before.
 func StopOffline(ctx context.Context, tree *spec.Tree, runtimes []runtime.Runtime, slots []Slot) OfflineStop {
 	s := &offlineStop{
 		runtimes: make(map[string]runtime.Runtime), sessions: make(map[string][]runtime.Session),
@@ -71,19 +79,25 @@ type offlineStop struct {
 	result   OfflineStop
 }
 
-// adopt adopts the agents in slots.
+// adopt adopts the agents in slots, which kills what is left of those that have ended.
 func (s *offlineStop) adopt(ctx context.Context, slots []Slot) {
 	parallel(slots, func(slot Slot) {
 		session, err := adoptKnown(ctx, s.runtimes[slot.Kind], slot.Path)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
+		case err == nil && isClosed(session.Done()) && session.Exit().Kind == supervisor.Lost:
+			o := session.Observe()
+			s.result.Lost = append(s.result.Lost,
+				Lost{slot.Path, runtime.Ended{Incarnation: o.Incarnation, ExitedAt: o.ExitedAt, Exit: o.Exit}})
+		case err == nil && isClosed(session.Done()) && !slot.Lives():
 		case err == nil:
 			s.sessions[slot.Path] = append(s.sessions[slot.Path], session)
 		case !errors.Is(err, fs.ErrNotExist): // else it has ended meanwhile
 			s.result.Failed[slot.Path] = err
 		}
 	})
+	slices.SortFunc(s.result.Lost, func(a, b Lost) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // run stops the agents.

@@ -234,6 +234,16 @@ func (r *restorer) countMissed(rec *Record, b runtime.Ended) {
 	if b.Incarnation > rec.Incarnation {
 		r.m.Log.Append(lateStart(rec.Path, b.Incarnation, b.ExitedAt))
 	}
+	rec.Incarnation, rec.Ended = b.Incarnation, true
+	rec.Restarts++
+	rec.Attempt++
+	rec.Counted = append(rec.Counted, b.ExitedAt)
+	rec.LastExit = saveExit(b.Exit)
+	r.m.Log.Append(LateExit(rec.Path, b), rec.Op())
+}
+
+// LateExit returns the event of an exit of an agent that no daemon has seen.
+func LateExit(path string, b runtime.Ended) event.Event {
 	kind := event.AgentCrashed
 	switch {
 	case b.Exit.Clean():
@@ -241,17 +251,12 @@ func (r *restorer) countMissed(rec *Record, b runtime.Ended) {
 	case b.Exit.Kind == supervisor.Lost:
 		kind = event.AgentLost
 	}
-	rec.Incarnation, rec.Ended = b.Incarnation, true
-	rec.Restarts++
-	rec.Attempt++
-	rec.Counted = append(rec.Counted, b.ExitedAt)
-	rec.LastExit = saveExit(b.Exit)
 	end := EventEnd(b.Exit)
 	end.Late = true
-	r.m.Log.Append(event.Event{
-		Time: b.ExitedAt, Type: kind, Path: rec.Path, Incarnation: b.Incarnation, Actor: "supervisor",
-		Message: fmt.Sprintf("%s ended: %v; noticed later", rec.Path, b.Exit),
-	}.With(end), rec.Op())
+	return event.Event{
+		Time: b.ExitedAt, Type: kind, Path: path, Incarnation: b.Incarnation, Actor: "supervisor",
+		Message: fmt.Sprintf("%s ended: %v; noticed later", path, b.Exit),
+	}.With(end)
 }
 
 // lateStart is the event of a start that an earlier daemon has not logged.

@@ -23,7 +23,7 @@ type Slot struct {
 	runtime.Observation
 }
 
-// Lives reports whether something may run in the slot.
+// Lives reports whether an agent may run in the slot.
 func (s Slot) Lives() bool { return s.Life != runtime.Dead }
 
 // ListSlots lists the slots of runtimes.

@@ -367,26 +367,29 @@ func (r *Runner) Forget(ctx context.Context, id string) error {
 }
 
 // halt stops all running jobs concurrently and returns how many there were. It asks them
-// to stop and kills them after proc.DefaultGrace. Their results are kept.
+// to stop and kills them after proc.DefaultGrace. Their results are kept. It also kills what is
+// left of jobs that were lost.
 func (r *Runner) halt(ctx context.Context) (running int, err error) {
-	all, err := r.List(ctx)
+	all, err := r.shims.List(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var sessions []runtime.Session
 	var errs []error
-	for id, runs := range all {
-		if !runs {
+	for _, o := range all {
+		if o.Life == runtime.Dead && !o.Unrecorded {
 			continue
 		}
-		running++
-		s, err := r.shims.Adopt(ctx, id)
+		if o.Life != runtime.Dead {
+			running++
+		}
+		s, err := r.shims.Adopt(ctx, o.Path)
 		switch {
 		case err == nil:
 			s.Stop()
 			sessions = append(sessions, s)
 		case !errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, fmt.Errorf("stopping job %s: %w", id, err))
+			errs = append(errs, fmt.Errorf("stopping job %s: %w", o.Path, err))
 		}
 	}
 	grace := time.After(proc.DefaultGrace)

@@ -27,6 +27,7 @@ import (
 // Stopped is the result of Stop.
 type Stopped struct {
 	Agents []string // paths, in the order in which they ended
+	Lost   []string // paths of agents that had ended unseen, sorted; what they left behind was killed
 	Orders int      // runs of orders
 	Late   []shutdown.Overdue
 }
@@ -66,7 +67,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 		return stopped, err
 	}
 	// Slots in an unknown state are stopped, too: StopOffline waits until their state is known.
-	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() })
+	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() && !s.Unrecorded })
 	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: p.Jobs(), Logger: logger}); err != nil {
 		return stopped, err
 	}
@@ -79,6 +80,10 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	result := agent.StopOffline(ctx, tree, runtimes, all)
 	stopped.Agents, stopped.Late = result.Paths(), result.Overdue
 	var events []event.Event
+	for _, o := range result.Lost {
+		stopped.Lost = append(stopped.Lost, o.Path)
+		events = append(events, agent.LateExit(o.Path, o.Ended))
+	}
 	for _, a := range result.Stopped {
 		events = append(events, event.Event{
 			Time: time.Now(), Type: event.AgentStopped, Path: a.Path, Incarnation: a.Incarnation, Actor: "user",

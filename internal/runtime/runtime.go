@@ -119,6 +119,9 @@ type Observation struct {
 	Exit        supervisor.Exit // if Dead; Lost if the end was not observed
 	ExitedAt    time.Time       // if Dead
 	Detail      string          // for people, if Life is Unknown
+	// Unrecorded means, if Dead, that the slot has no record of the end: what the incarnation has
+	// left behind may still run. Adopt kills that and records the end.
+	Unrecorded bool
 	// Said is what the incarnation reported about itself. While there is a listener, its times
 	// have monotonic clock readings.
 	Said sdnotify.Notice

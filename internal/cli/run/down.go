@@ -132,7 +132,7 @@ func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, kee
 }
 
 // stopOrphans stops agents and orders that run without a daemon, and reports whether there were
-// any.
+// any. It also kills what is left of agents that were lost.
 func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (any bool, err error) {
 	file, err := r.Find()
 	if err == nil {
@@ -143,6 +143,9 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	}
 	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	stopped, err := offline.Stop(ctx, file, logger)
+	for _, path := range stopped.Lost {
+		fmt.Fprintf(s.Out, "%s was lost; what it left behind was killed\n", plaintext.Line(path))
+	}
 	for _, path := range stopped.Agents {
 		fmt.Fprintf(s.Out, "%s stopped\n", plaintext.Line(path))
 	}

@@ -96,12 +96,13 @@ func allGone(t testing.TB, ids []proc.Identity) {
 }
 
 // When a shim is killed, nothing of its agent is left when the loss is reported, to a daemon
-// that watches or to one that comes later.
+// that watches or to one that comes later, with control groups or without.
 func TestShimIsKilled(t *testing.T) {
-	for _, watched := range []bool{true, false} {
-		t.Run(fmt.Sprint("watched=", watched), func(t *testing.T) {
-			dir := slotsDir(t)
-			r := open(t, dir)
+	for _, c := range []struct{ watched, groups bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+		watched := c.watched
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			o := Options{Dir: slotsDir(t), WithoutGroups: !c.groups}
+			r := openWith(t, o)
 			s := start(t, r, sh("app/a", 1, family))
 			ids := append(pids(t, s, 4), shimOf(s))
 			if !watched {
@@ -111,8 +112,13 @@ func TestShimIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !watched {
-				r = open(t, dir)
+				if err := shimOf(s).AwaitDeath(ctxOf(t)); err != nil {
+					t.Fatal(err)
+				}
+				r = openWith(t, o)
+				wantUnrecorded(t, r, true)
 				s = adopt(t, r, "app/a")
+				wantUnrecorded(t, r, false)
 			}
 			wait(t, "the end", s.Done())
 			allGone(t, ids)
@@ -129,6 +135,16 @@ func TestShimIsKilled(t *testing.T) {
 			wait(t, "the end", s.Done())
 			allGone(t, ids)
 		})
+	}
+}
+
+// wantUnrecorded expects one slot with a lost agent, whose end is on record or not.
+func wantUnrecorded(t *testing.T, r *Runtime, want bool) {
+	t.Helper()
+	all, err := r.List(ctxOf(t))
+	if err != nil || len(all) != 1 || all[0].Life != runtime.Dead || all[0].Exit.Kind != supervisor.Lost ||
+		all[0].Unrecorded != want {
+		t.Errorf("listed %+v, %v; want a lost agent, unrecorded: %v", all, err, want)
 	}
 }
 

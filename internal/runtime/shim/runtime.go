@@ -261,8 +261,10 @@ func (r *Runtime) look(
 	case r.serves(ctx, st.Shim, dir):
 		return unknown(st, fmt.Errorf("shim %d is running, but does not hold the lock of the slot", st.Shim.PID))
 	}
-	st.LoadEnd(dir)
-	return withBefore(dir, observation(st))
+	recorded := st.LoadEnd(dir)
+	o := observation(st)
+	o.Unrecorded = !recorded
+	return withBefore(dir, o)
 }
 
 // Remembers returns how many ends before that of its last incarnation a slot knows.

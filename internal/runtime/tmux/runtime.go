@@ -143,7 +143,7 @@ func look(dir string, answer answer) *runtime.Observation {
 		o.Ready, o.PID = rec.Ready, rec.Agent.PID
 	case runtime.Dead:
 		end := v.end
-		if end == nil {
+		if o.Unrecorded = end == nil; o.Unrecorded {
 			end = wire.NewEnd(v.exit(rec.Asked, nil), v.at(rec, time.Now()))
 		}
 		o.Exit, o.ExitedAt = end.Exit(), end.At

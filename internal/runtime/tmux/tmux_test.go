@@ -219,13 +219,19 @@ func TestServerKilledUnwatched(t *testing.T) {
 		}
 	}
 	r = open(t, dir)
-	if list, err := r.List(ctxOf(t)); err != nil || len(list) != 1 || list[0].Life != runtime.Dead || list[0].Exit.Kind != supervisor.Lost {
-		t.Errorf("listed %+v, %v", list, err)
+	listed := func(unrecorded bool) {
+		list, err := r.List(ctxOf(t))
+		if err != nil || len(list) != 1 || list[0].Life != runtime.Dead || list[0].Exit.Kind != supervisor.Lost ||
+			list[0].Unrecorded != unrecorded {
+			t.Errorf("listed %+v, %v; want a lost agent, unrecorded: %v", list, err, unrecorded)
+		}
 	}
+	listed(true)
 	a, err := r.Adopt(ctxOf(t), "app/a")
 	if err != nil {
 		t.Fatal(err)
 	}
+	listed(false)
 	if e := exit(t, a); e.Kind != supervisor.Lost {
 		t.Errorf("exit = %v", e)
 	}
