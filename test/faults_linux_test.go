@@ -602,3 +602,33 @@ func TestKilledAfterFailedStart(t *testing.T) {
 		}
 	}
 }
+
+// The same with runs, whose numbers begin at 1 again: a run that is killed leaves no exit to be reported twice.
+func TestRunKilledAfterFailedStart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `backoff = "none"`, `on_waking = { timeout = "10m", command = `+
+		`"case $COPPICE_INCARNATION in 2) exit 4;; 3) exec sleep 1001;; esac" }`))
+	first := launch(t, f.dir, "run")
+	first.out.awaitText(t, "t/a | up\n")
+	f.awaitStates("a running")
+	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
+	f.awaitHistory("agent.start_failed t/a 2")
+	first.signal(syscall.SIGKILL)
+	first.exit()
+	second := launch(t, f.dir, "run")
+	second.out.awaitText(t, "t/a | up\n")
+	var told map[string]int
+	eventually(t, "the start of the second run", func() bool {
+		told, _ = f.history()
+		return told["agent.started t/a 1"] == 2
+	})
+	for what, want := range map[string]int{
+		"agent.crashed t/a 1": 1, "agent.start_failed t/a 2": 1, "agent.started t/a 2": 0, "agent.adopted t/a 1": 0,
+	} {
+		if told[what] != want {
+			t.Errorf("%s: %d times, expected %d", what, told[what], want)
+		}
+	}
+	second.signal(syscall.SIGTERM)
+	second.wantExit(143)
+}

@@ -89,7 +89,9 @@ func (r *restorer) assign(path string, all []Slot) {
 		r.m.addStale(s, "it runs in another runtime since", rec)
 	}
 	switch {
-	case last.Kind == home && (last.Life != runtime.Dead || r.m.Once): // with Once, numbers may have begun at 1 again
+	case last.Kind == home && last.Life != runtime.Dead:
+		r.resume(last)
+	case last.Kind == home && r.m.Once && last.StartedAt.After(rec.SavedAt): // numbers have begun at 1 again since
 		r.resume(last)
 	case last.Life == runtime.Alive: // it is stopped there, and started in its runtime
 		rec.Incarnation = max(rec.Incarnation, last.Incarnation)
@@ -170,7 +172,9 @@ func (r *restorer) reset(found map[string][]Slot) {
 	for path, rec := range r.saved.Records {
 		from, runs := r.m.adoptions[path]
 		end := runtime.Ended{Incarnation: rec.Incarnation, ExitedAt: time.Now(), Exit: LostExit()}
-		if i := slices.IndexFunc(found[path], func(s Slot) bool { return runs && s.Kind == from.kind }); i >= 0 {
+		if i := slices.IndexFunc(found[path], func(s Slot) bool {
+			return runs && s.Kind == from.kind && (s.Life != runtime.Dead || s.Incarnation == from.incarnation)
+		}); i >= 0 {
 			s := found[path][i]
 			runs = s.Life != runtime.Dead
 			end = runtime.Ended{Incarnation: s.Incarnation, ExitedAt: s.ExitedAt, Exit: s.Exit}

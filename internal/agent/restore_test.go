@@ -89,6 +89,63 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// starts is a StartLog that nothing waits for.
+type starts struct{ StartLog }
+
+func (starts) Forget(string) {}
+
+// A run logs an exit that is not on record, once. Its numbers begin at 1 again, so a slot with a lower number than the
+// record is news only if the record is older.
+func TestRestoreOnce(t *testing.T) {
+	saved := time.Now()
+	earlier, later := saved.Add(-time.Minute), saved.Add(time.Minute)
+	failed := supervisor.Exit{Kind: supervisor.Failure, Err: errors.New("exit code 7")}
+	dead := func(n uint64, at time.Time) runtime.Observation {
+		return runtime.Observation{Path: "t/a", Incarnation: n, Life: runtime.Dead, StartedAt: at, Exit: failed}
+	}
+	for name, tt := range map[string]struct {
+		record Record
+		slot   runtime.Observation
+		want   []string // events and their incarnations
+	}{
+		"on record":                        {Record{Incarnation: 2, Ended: true}, dead(2, earlier), nil},
+		"on record, the next start failed": {Record{Incarnation: 3, Ended: true}, dead(2, earlier), nil},
+		"on record, the next one is lost":  {Record{Incarnation: 3}, dead(2, earlier), []string{"agent.lost 3"}},
+		"not on record":                    {Record{Incarnation: 2}, dead(2, earlier), []string{"agent.crashed 2"}},
+		"not on record, numbered from 1": {
+			Record{Incarnation: 3, Ended: true}, dead(1, later), []string{"agent.crashed 1"}},
+		"not on record, nor its start": {
+			Record{Incarnation: 1, Ended: true}, dead(2, later), []string{"agent.started 2", "agent.crashed 2"}},
+		"nothing on record": {Record{}, dead(1, later), []string{"agent.started 1", "agent.crashed 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, err := event.Open(event.Config{Store: memory.New(), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close(context.Background())
+			m := New(Options{
+				Log: log, Once: true, Starts: starts{}, Fleet: func() Fleet { return fleet{"t/a": {Name: "a"}} },
+			})
+			tt.record.Path, tt.record.SavedAt = "t/a", saved
+			m.Restore(t.Context(), &SavedState{Records: map[string]*Record{"t/a": &tt.record}},
+				map[string][]Slot{"t/a": {{"proc", tt.slot}}})
+			if err := log.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			all, _, err := log.Read(t.Context(), 0, event.Filter{}, 10)
+			var got []string
+			for _, e := range all {
+				got = append(got, fmt.Sprint(e.Type, " ", e.Incarnation))
+			}
+			if err != nil || !slices.Equal(got, tt.want) || len(m.adoptions) != 0 || tt.record.Incarnation != 0 {
+				t.Errorf("logged %q, %v, expected %q; adopted: %v; record: %+v", got, err, tt.want, m.adoptions,
+					tt.record)
+			}
+		})
+	}
+}
+
 // The limit of an agent counts the starts and restarts that the last daemon could not write.
 func TestResumeCounts(t *testing.T) {
 	starts, restarts := supervisor.Quarantining(100, time.Hour), supervisor.Escalating(100, time.Hour)
