@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 // noProcesses fails the test if a process of the project is left after a command has reported that
@@ -68,15 +69,15 @@ func TestDownAfterAKilledDaemonOfOrdersAlone(t *testing.T) {
 }
 
 // Nothing is left of agents and runs of orders that were lost with their shims while no daemon ran, and down names the
-// agents. What has ended before is not lost.
+// agents, also if the state of a slot is damaged. What has ended before is not lost.
 func TestDownAfterKilledShims(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t,
 		agentTOML("lost", `setsid sh -c 'echo up; sleep 1000; true' & sleep 1000; true`, `ready = { log = "up" }`),
-		agentTOML("ended", "exit 0", `restart = "never"`),
+		agentTOML("ended", "exit 0", `restart = "never"`), agentTOML("torn", "sleep 1000; true"),
 		"[[order]]\nname = \"long\"\ngate = \"manual\"\nexec = \": > begun; sleep 1000; true\"\n")
 	f.do("up", "-d")
-	f.awaitStates("lost running", "ended stopped")
+	f.awaitStates("lost running", "ended stopped", "torn running")
 	f.do("order", "run", "long")
 	f.awaitFile("begun")
 	f.crash()
@@ -86,14 +87,20 @@ func TestDownAfterKilledShims(t *testing.T) {
 	if n := f.countProcesses("sleep 1000"); n == 0 {
 		t.Fatal("nothing was left behind")
 	}
+	slot, err := wire.DirName("t/torn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(f.state("run"), slot, wire.LockFile), "?")
 	if out := f.do("down", "--keep-agents"); out != "already down: no daemon is running\n" {
 		t.Errorf("down --keep-agents says:\n%s", out)
 	}
-	out := f.do("down")
+	out, errs := coppice(t, f.dir, 0, "down")
 	want := "t/lost was lost; what it left behind was killed\n" +
+		"t/torn was lost; what it left behind was killed\n" +
 		"already down: no daemon is running, and no agents\n"
-	if out != want {
-		t.Errorf("down says %q, want %q", out, want)
+	if out != want || !strings.Contains(errs, "cannot read the state of a slot") {
+		t.Errorf("down says %q, want %q, and a warning: %s", out, want, errs)
 	}
 	f.noProcesses()
 	if out := f.do("down"); out != "already down: no daemon is running, and no agents\n" {

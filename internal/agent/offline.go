@@ -39,6 +39,12 @@ type OfflineStop struct {
 // StopOffline stops agents that have no daemon, in the order of their tree. No supervisor restarts
 // anything. It kills what is left of agents that have ended before.
 func StopOffline(ctx context.Context, tree *spec.Tree, runtimes []runtime.Runtime, slots []Slot) OfflineStop {
+	slots = slices.Clone(slots)
+	for i, slot := range slots {
+		if slot.Life == runtime.Unknown {
+			slots[i].Path = pathOf(slot.Path, maps.Keys(maps.Collect(tree.All())))
+		}
+	}
 	s := &offlineStop{
 		runtimes: make(map[string]runtime.Runtime), sessions: make(map[string][]runtime.Session),
 		result: OfflineStop{Failed: make(map[string]error)},
@@ -79,14 +85,19 @@ type offlineStop struct {
 	result   OfflineStop
 }
 
-// adopt adopts the agents in slots, which kills what is left of those that have ended.
+// adopt adopts the agents in slots, which kills what is left of those that have ended. A damaged slot
+// is removed then.
 func (s *offlineStop) adopt(ctx context.Context, slots []Slot) {
 	parallel(slots, func(slot Slot) {
 		session, err := adoptKnown(ctx, s.runtimes[slot.Kind], slot.Path)
+		lost := err == nil && isClosed(session.Done()) && session.Exit().Kind == supervisor.Lost
+		if lost && slot.Life == runtime.Unknown { // damaged: it would be found again
+			err = s.runtimes[slot.Kind].Remove(ctx, slot.Path)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case err == nil && isClosed(session.Done()) && session.Exit().Kind == supervisor.Lost:
+		case err == nil && lost:
 			o := session.Observe()
 			s.result.Lost = append(s.result.Lost,
 				Lost{slot.Path, runtime.Ended{Incarnation: o.Incarnation, ExitedAt: o.ExitedAt, Exit: o.Exit}})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -87,7 +88,7 @@ func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt er
 		}
 		for _, o := range all {
 			if o.Life == runtime.Unknown {
-				o.Path = pathOf(o.Path, agents)
+				o.Path = pathOf(o.Path, maps.Keys(agents))
 			}
 			a := agents[o.Path]
 			if o.Life == runtime.Unknown && (a == nil || a.Runtime.String() != kind) {
@@ -101,7 +102,7 @@ func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt er
 
 // pathOf returns the path of the agent of a slot that is known by the name of its directory alone,
 // because its record is damaged. The runtime can repair it when it knows the path.
-func pathOf(slot string, agents map[string]*spec.Agent) string {
+func pathOf(slot string, agents iter.Seq[string]) string {
 	for path := range agents {
 		if name, err := wire.DirName(path); err == nil && name == slot {
 			return path
