@@ -35,6 +35,15 @@ func (r *records) add(incarnation uint64, end *wire.End, s *slot, tell func()) {
 	}
 }
 
+// restore writes the exit record again, if there is one.
+func (r *records) restore(s *slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil {
+		s.saveRecord(r.last)
+	}
+}
+
 // await calls f when the last end is recorded.
 func (r *records) await(f func()) {
 	r.mu.Lock()

@@ -214,7 +214,7 @@ func (s *slot) saveRecord(r *wire.Record) {
 	file := filepath.Join(s.dir, wire.ExitFile)
 	err := wire.WriteFile(file, r)
 	if wire.IsMissing(err) {
-		s.restoreFiles()
+		s.createFiles()
 		err = wire.WriteFile(file, r)
 	}
 	s.setDetail(err)
@@ -233,21 +233,28 @@ func (s *slot) setDetail(err error) {
 // restoreFiles creates removed files again: the socket or the whole directory. It does nothing if
 // another shim has taken the slot meanwhile.
 func (s *slot) restoreFiles() {
+	if s.createFiles() {
+		s.records.restore(s)
+	}
+}
+
+// createFiles is restoreFiles without the exit record, and reports whether that may be missing.
+func (s *slot) createFiles() (fresh bool) {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
 	if s.left {
-		return
+		return false
 	}
 	s.mu.Lock()
 	lock := s.lock
 	s.mu.Unlock()
 	if !wire.SameFile(lock, filepath.Join(s.dir, wire.LockFile)) {
 		if os.MkdirAll(s.dir, 0o700) != nil {
-			return
+			return false
 		}
 		f, err := wire.TryLock(s.dir)
 		if err != nil || f == nil {
-			return
+			return false
 		}
 		s.mu.Lock()
 		s.lock = f
@@ -255,10 +262,12 @@ func (s *slot) restoreFiles() {
 		s.mu.Unlock()
 		lock.Close()
 		s.records.removed.Store(true)
+		fresh = true
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {
 		s.link()
 	}
+	return fresh
 }
 
 // link makes the socket of the shim that of the slot, instead of that of the last one.
