@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -92,7 +93,7 @@ func TestListenerOwner(t *testing.T) {
 	self := []string{EnvAgent + "=t/a", EnvIncarnation + "=3", EnvSocket + "=/s"}
 	before, holder := serving(t)
 	cmd := sh(`read x; "$SERVER" </dev/null & exec sleep 1000`)
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd.Stdin, cmd.Env = stdin, append(cmd.Env, self...)
 	cmd.Env = append(cmd.Env, "SERVER="+os.Args[0], helperEnv+"=serve", serveEnv+"=127.0.0.1:0")
 	agent, out := start(t, cmd)
@@ -150,7 +151,7 @@ func TestListenerOwner(t *testing.T) {
 // agent ready, and is named, also if the agent has ended because of it.
 func TestForeignListener(t *testing.T) {
 	var requests atomic.Int32
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if requests.Add(1) == 3 { // two tries have ended
 			release()

@@ -23,7 +23,7 @@ func TestNotify(t *testing.T) {
 	for _, what := range []string{"notify", "notify-child", "notify-garbage-first"} {
 		t.Run(what, func(t *testing.T) {
 			cmd := helperCommand(what)
-			stdin, release := gatedStdin(t)
+			stdin, release := exectest.GatedStdin(t)
 			cmd.Stdin = stdin
 			p, out, err := startChild(t, testContext(t), cmd, Notify{})
 			if err != nil {

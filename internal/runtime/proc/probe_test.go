@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -78,20 +79,9 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// gatedStdin makes a script wait (read x) until the test releases it.
-func gatedStdin(t *testing.T) (stdin *os.File, release func()) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
-	return r, func() { w.Close() }
-}
-
 func TestLogProbe(t *testing.T) {
 	cmd := sh(`echo starting; read x; printf '\033[32mlistening\033[0m on 1\n' >&2; exec sleep 1000`)
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd.Stdin = stdin
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
@@ -139,7 +129,7 @@ func TestTCPProbe(t *testing.T) {
 	addr := freeAddress(t)
 	cmd := helperCommand("serve")
 	cmd.Env = append(cmd.Env, serveEnv+"="+addr)
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd.Stdin = stdin
 	result := make(chan error, 1)
 	go func() {
@@ -172,7 +162,7 @@ func TestExecProbe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ready")
 	cmd := sh(`read x; echo >"$FILE"; exec sleep 1000`)
 	cmd.Env = append(cmd.Env, "FILE="+file)
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd.Stdin = stdin
 	result := make(chan error, 1)
 	go func() {

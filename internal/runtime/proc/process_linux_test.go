@@ -57,7 +57,7 @@ func killPID(t *testing.T, pid string) {
 // died. The exit must come anyway, with all output of the leader.
 func TestGrandchildHoldsThePipe(t *testing.T) {
 	exectest.Need(t, "setsid")
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd := sh(`setsid sh -c 'echo "grandchild $$"; exec sleep 1000' & read x; echo last; printf unfinished; exit 4`)
 	cmd.Stdin = stdin
 	p, out := start(t, cmd)
@@ -96,7 +96,7 @@ func TestGroupIsKilled(t *testing.T) {
 		{"kill", `sh -c 'trap "" TERM; echo "grandchild $$"; while :; do sleep 1000; done' & wait`, (*Process).Kill},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			stdin, release := gatedStdin(t)
+			stdin, release := exectest.GatedStdin(t)
 			cmd := sh(tt.script)
 			cmd.Stdin = stdin
 			p, out := start(t, cmd)
@@ -205,7 +205,7 @@ func TestCostOfManyChildren(t *testing.T) {
 // Another part of the program may reap all children and so take the status; that is an exit,
 // too.
 func TestLost(t *testing.T) {
-	stdin, release := gatedStdin(t)
+	stdin, release := exectest.GatedStdin(t)
 	cmd := sh("read x; exit 3")
 	cmd.Stdin = stdin
 	p, _ := start(t, cmd)
