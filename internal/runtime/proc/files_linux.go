@@ -3,8 +3,11 @@ package proc
 import (
 	"errors"
 	"io/fs"
+	"iter"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -71,6 +74,32 @@ func readNumbers(dir string) ([]int, error) {
 		for _, name := range names {
 			if i, err := strconv.Atoi(name); err == nil {
 				numbers = append(numbers, i)
+			}
+		}
+	}
+}
+
+// SocketsOf iterates over the inodes of the sockets that a process has open; there are none if that
+// cannot be read.
+func SocketsOf(pid int) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+		fds, err := readNumbers(dir)
+		if err != nil {
+			return
+		}
+		for _, fd := range fds {
+			link, err := os.Readlink(dir + "/" + strconv.Itoa(fd))
+			if err != nil {
+				continue
+			}
+			digits, ok := strings.CutPrefix(link, "socket:[")
+			if !ok {
+				continue
+			}
+			inode, err := strconv.ParseUint(strings.TrimSuffix(digits, "]"), 10, 64)
+			if err == nil && !yield(inode) {
+				return
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -45,5 +46,33 @@ func TestReadProc(t *testing.T) {
 	}
 	if _, err := readNumbers(missing); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+func TestSocketsOf(t *testing.T) {
+	r, w, err := os.Pipe() // no socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	before := slices.Collect(SocketsOf(os.Getpid()))
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := slices.Collect(SocketsOf(os.Getpid()))
+	for _, fd := range fds {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(before, st.Ino) || !slices.Contains(after, st.Ino) {
+			t.Errorf("socket %d: before %d, after %d", st.Ino, before, after)
+		}
+		syscall.Close(fd)
+	}
+	if got := slices.Collect(SocketsOf(-1)); len(got) > 0 {
+		t.Errorf("without a process: %d", got)
 	}
 }

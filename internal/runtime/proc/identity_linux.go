@@ -272,27 +272,6 @@ func ancestry(pid int, stats map[int]procStat) iter.Seq2[int, procStat] {
 	}
 }
 
-// inTree reports whether pid is the leader, in its group, or a descendant of it.
-func inTree(pid, leader int) bool {
-	for range 1000 { // no chain of parents is that long
-		if pid == leader {
-			return true
-		}
-		if pid <= 1 {
-			return false
-		}
-		st, err := readStat(pid)
-		if err != nil {
-			return false
-		}
-		if st.group == leader {
-			return true
-		}
-		pid = st.parent
-	}
-	return false
-}
-
 // PIDs lists the ids of all processes.
 func PIDs() ([]int, error) { return readNumbers("/proc") }
 

@@ -59,6 +59,42 @@ func chain(pid int, boot string) ([]Identity, error) {
 	return all, nil
 }
 
+// InTree reports whether pid is the leader, in its group, or a descendant of it.
+func InTree(pid, leader int) bool {
+	for range 1000 { // no chain of parents is that long
+		if pid == leader {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		st, err := readStat(pid)
+		if err != nil {
+			return false
+		}
+		if st.group == leader {
+			return true
+		}
+		pid = st.parent
+	}
+	return false
+}
+
+// BelongsTo reports whether a process is another one, a descendant of it, or in its process group or
+// session.
+func BelongsTo(pid, leader int) bool {
+	stats := map[int]procStat{}
+	for at := pid; at > 0; {
+		st, err := readStat(at)
+		if err != nil || stats[at].start != 0 {
+			break
+		}
+		stats[at] = st
+		at = st.parent
+	}
+	return len(owners(pid, stats, map[int]Identity{leader: {PID: leader}})) > 0
+}
+
 // GroupOf returns the path of the control group of a process in the unified hierarchy; empty if it has
 // none.
 func GroupOf(pid int) string {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // listener is a listening TCP socket.
@@ -98,7 +97,7 @@ func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 			return nil
 		}
 		if foreign == nil {
-			foreign = &ForeignError{Port: at.Port(), PID: pid, Name: comm(pid), Agent: EnvironmentOf(pid)[EnvAgent]}
+			foreign = &ForeignError{Port: at.Port(), PID: pid, Name: NameOf(pid), Agent: EnvironmentOf(pid)[EnvAgent]}
 		}
 	}
 	if foreign == nil {
@@ -109,21 +108,9 @@ func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 
 // holds reports whether one of some sockets is open in a process.
 func holds(pid int, inodes []uint64) bool {
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
-	fds, err := readNumbers(dir)
-	if err != nil {
-		return false
-	}
-	for _, fd := range fds {
-		link, err := os.Readlink(dir + "/" + strconv.Itoa(fd))
-		if err != nil {
-			continue
-		}
-		if digits, ok := strings.CutPrefix(link, "socket:["); ok {
-			inode, err := strconv.ParseUint(strings.TrimSuffix(digits, "]"), 10, 64)
-			if err == nil && slices.Contains(inodes, inode) {
-				return true
-			}
+	for inode := range SocketsOf(pid) {
+		if slices.Contains(inodes, inode) {
+			return true
 		}
 	}
 	return false
@@ -131,33 +118,24 @@ func holds(pid int, inodes []uint64) bool {
 
 // kinship decides whether processes belong to an agent.
 type kinship struct {
-	byPID map[int]Identity // the agent's process
-	mark  Mark             // of the agent; 0 if it has none
-	start uint64           // start time of the agent's process
-	ended bool             // the agent's process is gone, so nothing serves on its behalf
-	env   map[string]string
+	leader int    // pid of the agent's process
+	mark   Mark   // of the agent; 0 if it has none
+	start  uint64 // start time of the agent's process
+	ended  bool   // the agent's process is gone, so nothing serves on its behalf
+	env    map[string]string
 }
 
 func newKinship(agent int, mark Mark) *kinship {
-	k := &kinship{byPID: map[int]Identity{agent: {PID: agent}}, mark: mark, env: EnvironmentOf(agent)}
-	st, err := readStat(agent)
-	k.start, k.ended = st.start, err != nil
+	k := &kinship{leader: agent, mark: mark, env: EnvironmentOf(agent)}
+	id, err := Identify(agent)
+	k.start, k.ended = id.Start, err != nil
 	return k
 }
 
-// has reports whether a process is part of the agent: as Family decides, because it has the
-// mark of the agent, or because it has the variables of the agent's incarnation.
+// has reports whether a process is part of the agent: because it belongs to the agent's process,
+// has the mark of the agent, or has the variables of the agent's incarnation.
 func (k *kinship) has(pid int) bool {
-	stats := map[int]procStat{}
-	for at := pid; at > 0; {
-		st, err := readStat(at)
-		if err != nil || stats[at].start != 0 {
-			break
-		}
-		stats[at] = st
-		at = st.parent
-	}
-	if len(owners(pid, stats, k.byPID)) > 0 || k.mark != 0 && ReadMark(pid) == k.mark {
+	if BelongsTo(pid, k.leader) || k.mark != 0 && ReadMark(pid) == k.mark {
 		return true
 	}
 	env := EnvironmentOf(pid)
@@ -173,14 +151,14 @@ func (k *kinship) has(pid int) bool {
 // behalf. That is a process of no agent that was started later, such as by a container engine
 // for the agent, or a program that holds ports for others.
 func (k *kinship) mayServe(pid int) bool {
-	st, err := readStat(pid)
+	id, err := Identify(pid)
 	if err != nil {
 		return true // it has ended meanwhile
 	}
 	if k.ended || EnvironmentOf(pid)[EnvAgent] != "" {
 		return false
 	}
-	return st.start > k.start || slices.Contains(portHolders, comm(pid))
+	return id.Start > k.start || slices.Contains(portHolders, NameOf(pid))
 }
 
 // portHolders are programs that hold ports for others: container engines and their networks, and
@@ -188,10 +166,4 @@ func (k *kinship) mayServe(pid int) bool {
 var portHolders = []string{
 	"systemd", "docker-proxy", "dockerd", "rootlesskit", "rootlessport", "slirp4netns", "pasta", "pasta.avx2", "passt",
 	"passt.avx2", "gvproxy", "conmon", "containerd-shim", "k3s", "kubelet", "kube-proxy",
-}
-
-// comm returns the kernel's name of a process, of at most 15 bytes.
-func comm(pid int) string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
-	return strings.TrimSuffix(string(b), "\n")
 }

@@ -107,12 +107,12 @@ func TestListenerOwner(t *testing.T) {
 	another, its := serving(t, EnvAgent+"=t/b", EnvIncarnation+"=3", EnvSocket+"=/s")
 	earlier, old := serving(t, EnvAgent+"=t/a", EnvIncarnation+"=2", EnvSocket+"=/s")
 	for name, c := range map[string]struct{ address, want string }{
-		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", holder, comm(holder))},
+		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", holder, NameOf(holder))},
 		"descends":               {child, ""},
 		"may be started for it":  {later, ""},
 		"has left, but names it": {escaped, ""},
-		"is another agent's":     {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, comm(its))},
-		"is of a life before":    {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, comm(old))},
+		"is another agent's":     {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, NameOf(its))},
+		"is of a life before":    {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, NameOf(old))},
 		"no listener is left":    {freeAddress(t), ""},
 	} {
 		at := netip.MustParseAddrPort(c.address)
@@ -158,7 +158,7 @@ func TestForeignListener(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	held := fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", os.Getpid(), comm(os.Getpid()))
+	held := fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", os.Getpid(), NameOf(os.Getpid()))
 
 	cmd := sh("read x; exit 3")
 	cmd.Stdin = stdin

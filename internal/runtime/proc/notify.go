@@ -199,7 +199,7 @@ func (n *NotifySocket) listen() {
 func (n *NotifySocket) handle(b, control []byte) {
 	pid, known := sender(control)
 	m := sdnotify.Parse(b)
-	if known && !inTree(pid, n.leader) {
+	if known && !InTree(pid, n.leader) {
 		if m.Ready {
 			n.mu.Lock()
 			n.rejected = fmt.Errorf("READY=1 came from process %d, which is not part of this agent or has ended", pid)

@@ -91,7 +91,8 @@ func receiveNow(c *net.UnixConn, msg, _ []byte) (size, oobn int, err error) {
 
 func sender([]byte) (pid int, known bool) { return 0, false }
 
-func inTree(pid, leader int) bool { return pid == leader }
+// InTree reports whether pid is the leader: other processes are unknown.
+func InTree(pid, leader int) bool { return pid == leader }
 
 // NoNewPrivileges returns errors.ErrUnsupported.
 func NoNewPrivileges() error {

@@ -210,7 +210,7 @@ func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 		case <-p.Done():
 		case <-ctx.Done():
 			p.Kill()
-			p.endsWithin(supervisor.KillGrace)
+			p.EndsWithin(supervisor.KillGrace)
 			return fmt.Errorf("%s has not ended within %v", e.Argv[0], tryTimeout)
 		}
 		if exit := p.Exit(); exit.Kind != supervisor.Normal {

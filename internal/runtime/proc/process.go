@@ -255,14 +255,15 @@ func (p *Process) Kill() {
 // End calls Stop and, after the grace period, Kill. It reports whether the process has ended.
 func (p *Process) End(grace time.Duration) bool {
 	p.Stop()
-	if p.endsWithin(grace) {
+	if p.EndsWithin(grace) {
 		return true
 	}
 	p.Kill()
-	return p.endsWithin(supervisor.KillGrace)
+	return p.EndsWithin(supervisor.KillGrace)
 }
 
-func (p *Process) endsWithin(d time.Duration) bool {
+// EndsWithin waits for the end of the process, at most for d, and reports whether it has ended.
+func (p *Process) EndsWithin(d time.Duration) bool {
 	select {
 	case <-p.done:
 		return true

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -71,7 +73,7 @@ func owners(pid int, stats map[int]procStat, byPID map[int]Identity) map[Identit
 
 // programs returns the names of a process.
 func programs(pid int) ([]string, error) {
-	names := []string{comm(pid)}
+	names := []string{NameOf(pid)}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return nil, err
@@ -87,4 +89,10 @@ func programs(pid int) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// NameOf returns the kernel's name of a process, of at most 15 bytes; empty if it cannot be read.
+func NameOf(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSuffix(string(b), "\n")
 }

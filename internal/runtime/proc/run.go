@@ -87,7 +87,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	}
 	if failed != nil {
 		p.Kill()
-		if !p.endsWithin(supervisor.KillGrace) {
+		if !p.EndsWithin(supervisor.KillGrace) {
 			failed = fmt.Errorf("%w; process %d has not ended %v after SIGKILL", failed, p.PID(),
 				supervisor.KillGrace)
 		}
