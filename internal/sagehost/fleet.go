@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -99,11 +100,11 @@ func (f *fleet) start(ctx context.Context, a *spec.Agent, signal syscall.Signal)
 	if f.output != nil {
 		out.Line = func(l proc.Line) { f.output(self.Path, self.Incarnation, l) }
 	}
-	ready, err := proc.Readiness(a.Ready, nil)
+	probe, err := ready.ProbeOf(a.Ready, nil)
 	if err != nil {
 		return nil, err
 	}
-	p, await, err := proc.Begin(cmd, out, ready)
+	p, await, err := ready.Begin(cmd, out, probe)
 	if err != nil {
 		return nil, err
 	}

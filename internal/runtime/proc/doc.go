@@ -2,7 +2,7 @@
 // loses no output, and leaves nothing of a stopped process behind.
 //
 // Start runs a Command in its own process group and returns a Process, which is a
-// supervisor.Process. Begin adds readiness (Probe).
+// supervisor.Process. Package ready adds readiness.
 //
 // The rules:
 //

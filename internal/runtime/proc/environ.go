@@ -87,14 +87,3 @@ func environ(parent []string, declared map[string]string, self Self) []string {
 	slices.Sort(env)
 	return env
 }
-
-// withEnv returns a copy of env with one variable set.
-func withEnv(env []string, key, value string) []string {
-	out := make([]string, 0, len(env)+1)
-	for _, kv := range env {
-		if !strings.HasPrefix(kv, key+"=") {
-			out = append(out, kv)
-		}
-	}
-	return append(out, key+"="+value)
-}

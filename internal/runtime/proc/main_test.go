@@ -1,21 +1,16 @@
 package proc
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -50,36 +45,6 @@ func helper(what string) {
 		endFirstThread()
 		fmt.Println("headless")
 		select {}
-	case "notify":
-		notifyAll("READY=1", "WATCHDOG=1", "STOPPING=1")
-	case "notify-last": // and ends after that
-		notifyAll("WATCHDOG=1", "STATUS=last words", "STOPPING=1\nERRNO=5")
-		os.Exit(3)
-	case "notify-hostile":
-		notifyAll("STATUS=\xff\x1b[31mred "+strings.Repeat("ä", 1000), "\x00", "STOPPING=1\x00X=1",
-			strings.Repeat("WATCHDOG=1\n", sdnotify.MaxMessage), strings.Repeat("\n", sdnotify.MaxMessage), "STATUS")
-	case "notify-flood":
-		c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
-		if err != nil {
-			panic(err)
-		}
-		for i := 0; ; i++ {
-			fmt.Fprintf(c, "WATCHDOG=1\nSTATUS=%d", i)
-			if i == 10 {
-				fmt.Println("flooding")
-			}
-		}
-	case "notify-child":
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), helperEnv+"=notify")
-		cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
-		if err := cmd.Run(); err != nil {
-			os.Exit(1)
-		}
-	case "notify-garbage-first":
-		notifyAll("", "\xff\x00\n\n=", "READY=1"+strings.Repeat("\nX=1", sdnotify.MaxMessage), "READY=0", "READY=1")
-	case "serve":
-		serve()
 	case "binary":
 		b := make([]byte, 256)
 		for i := range b {
@@ -87,28 +52,6 @@ func helper(what string) {
 		}
 		os.Stdout.Write(b)
 	}
-}
-
-// serveEnv is the address at which the helper "serve" listens after its standard input has
-// ended.
-const serveEnv = "PROC_TEST_SERVE"
-
-// serve answers 503, 302, 404, and then always 204.
-func serve() {
-	io.Copy(io.Discard, os.Stdin)
-	l, err := net.Listen("tcp", os.Getenv(serveEnv))
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("listening", l.Addr())
-	var n atomic.Int32
-	answers := []int{503, 302, 404, 204}
-	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at := min(int(n.Add(1)), len(answers))
-		fmt.Println("request", at)
-		w.Header().Set("Location", "/elsewhere")
-		w.WriteHeader(answers[at-1])
-	}))
 }
 
 // testTimeout bounds every wait of these tests; only a failure takes that long.
@@ -218,4 +161,10 @@ func exitOf(t *testing.T, p *Process) supervisor.Exit {
 	t.Helper()
 	wait(t, "the exit", p.Done())
 	return p.Exit()
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	t.Cleanup(cancel)
+	return ctx
 }

@@ -6,12 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Identify returns errors.ErrUnsupported.
@@ -70,26 +66,6 @@ func LineageOf(pid int) (Lineage, error) {
 
 // EnvironmentOf returns nil.
 func EnvironmentOf(int) map[string]string { return nil }
-
-// listenerOf returns nil, since the owner of a listener is unknown.
-func listenerOf(netip.AddrPort, int, Mark) error { return nil }
-
-const controlSize = 0
-
-// passCredentials does nothing, so senders are unknown. Only this user can enter the directory
-// of the socket.
-func passCredentials(*net.UnixConn) error { return nil }
-
-func receiveNow(c *net.UnixConn, msg, _ []byte) (size, oobn int, err error) {
-	rc, err := c.SyscallConn()
-	if err != nil {
-		return 0, 0, err
-	}
-	cerr := rc.Control(func(fd uintptr) { size, _, _, _, err = unix.Recvmsg(int(fd), msg, nil, unix.MSG_DONTWAIT) })
-	return size, 0, errors.Join(cerr, err)
-}
-
-func sender([]byte) (pid int, known bool) { return 0, false }
 
 // InTree reports whether pid is the leader: other processes are unknown.
 func InTree(pid, leader int) bool { return pid == leader }

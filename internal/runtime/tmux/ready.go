@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -16,14 +17,14 @@ import (
 
 // readiness waits for the condition of one incarnation.
 type readiness struct {
-	await func(context.Context, proc.Subject) error
+	await func(context.Context, ready.Subject) error
 	line  func(proc.Line) // nil if the condition does not depend on the output
 }
 
 // arm prepares for the readiness of an incarnation that is about to start or was adopted.
 // Without a condition it is ready immediately.
-func arm(c spec.Ready, cmd *proc.Command, notify *proc.NotifySocket) (*readiness, error) {
-	p, err := proc.Readiness(c, notify)
+func arm(c spec.Ready, cmd *proc.Command, notify *ready.NotifySocket) (*readiness, error) {
+	p, err := ready.ProbeOf(c, notify)
 	if err != nil {
 		return nil, fmt.Errorf("readiness condition: %w", err)
 	}
@@ -31,7 +32,7 @@ func arm(c spec.Ready, cmd *proc.Command, notify *proc.NotifySocket) (*readiness
 		return &readiness{}, nil
 	}
 	var out proc.Output
-	await, err := proc.Arm(p, cmd, &out)
+	await, err := ready.Arm(p, cmd, &out)
 	if err != nil {
 		return nil, fmt.Errorf("readiness condition: %w", err)
 	}
@@ -80,12 +81,12 @@ func (s subject) Exit() supervisor.Exit { return s.ses.Exit() }
 const lookAgain = 6 * time.Second
 
 // awaitCondition waits until the incarnation is ready, and ends it if it is not ready in time.
-func (ses *session) awaitCondition(ready *readiness) {
+func (ses *session) awaitCondition(condition *readiness) {
 	r := ses.slot.r
-	adopted := ready == nil
+	adopted := condition == nil
 	if adopted {
 		var err error
-		if ready, err = rearm(ses); err != nil {
+		if condition, err = rearm(ses); err != nil {
 			ses.endUnready(fmt.Errorf("%w: readiness condition: %w", supervisor.ErrNotReady, err))
 			return
 		}
@@ -107,16 +108,16 @@ func (ses *session) awaitCondition(ready *readiness) {
 	}) {
 		close(over)
 	}
-	if ready.line != nil {
+	if condition.line != nil {
 		lctx, stop := context.WithCancel(ctx)
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			ready.feed(lctx, ses)
+			condition.feed(lctx, ses)
 		}()
 		defer func() { stop(); <-fed }()
 	}
-	err := ready.await(ctx, subject{ses, over})
+	err := condition.await(ctx, subject{ses, over})
 	switch {
 	case err == nil:
 		ses.markReady()
@@ -129,13 +130,13 @@ func (ses *session) awaitCondition(ready *readiness) {
 }
 
 // feed passes the output of an incarnation to its condition.
-func (ready *readiness) feed(ctx context.Context, ses *session) {
+func (r *readiness) feed(ctx context.Context, ses *session) {
 	t, err := logfile.From(ses.slot.logFile(), ses.rec.Begin)
 	if err != nil {
 		return
 	}
 	defer t.Close()
-	ses.follow(ctx, t, func(text string) { ready.line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
+	ses.follow(ctx, t, func(text string) { r.line(proc.Line{Time: time.Now(), Stream: proc.Stdout, Text: text}) })
 }
 
 // markReady records that the condition is met, also for a daemon that adopts the incarnation.

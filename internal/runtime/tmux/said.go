@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -13,8 +13,8 @@ import (
 // no daemon runs. The next daemon listens on the same socket.
 
 // listenNotify listens on a notify socket. It sends to news when a report must be saved.
-func listenNotify(socket string, news chan<- struct{}) (*proc.NotifySocket, error) {
-	return proc.ListenNotify(socket, func(_ sdnotify.Notice, u sdnotify.Urgency) {
+func listenNotify(socket string, news chan<- struct{}) (*ready.NotifySocket, error) {
+	return ready.ListenNotify(socket, func(_ sdnotify.Notice, u sdnotify.Urgency) {
 		if u >= sdnotify.Words {
 			select {
 			case news <- struct{}{}:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -18,11 +19,11 @@ import (
 // session is one incarnation.
 type session struct {
 	slot   *slot
-	notify *proc.NotifySocket // nil if it has none
-	news   chan struct{}      // gets a value when a report must be saved
-	ready  chan struct{}      // closed when it is ready or has ended
-	done   chan struct{}      // closed when its end is certain
-	killed context.Context    // done when Kill was called, or the runtime is closed
+	notify *ready.NotifySocket // nil if it has none
+	news   chan struct{}       // gets a value when a report must be saved
+	ready  chan struct{}       // closed when it is ready or has ended
+	done   chan struct{}       // closed when its end is certain
+	killed context.Context     // done when Kill was called, or the runtime is closed
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
@@ -46,7 +47,7 @@ func newSession(s *slot, rec *record) *session {
 }
 
 // live watches a running incarnation for its readiness and its end.
-func (ses *session) live(ready *readiness) {
+func (ses *session) live(condition *readiness) {
 	ses.mu.Lock()
 	isReady := ses.rec.Ready
 	if isReady {
@@ -62,7 +63,7 @@ func (ses *session) live(ready *readiness) {
 	}
 	ses.slot.r.Background(ses.watch)
 	if !isReady {
-		ses.slot.r.Background(func() { ses.awaitCondition(ready) })
+		ses.slot.r.Background(func() { ses.awaitCondition(condition) })
 	}
 }
 

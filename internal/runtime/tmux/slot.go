@@ -13,6 +13,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -231,7 +232,7 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	}
 	ses := newSession(s, f.rec)
 	if f.end != nil {
-		proc.ForgetNotify(f.rec.Socket)
+		ready.ForgetNotify(f.rec.Socket)
 		ses.finish(f.end)
 		return ses, nil
 	}

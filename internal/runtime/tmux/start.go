@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
@@ -110,7 +111,7 @@ func (s *slot) environ(env []string) []string {
 // launch starts an incarnation, in the pane of the last one if that exists. Needs the lock.
 func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (slots.Session, error) {
 	news := make(chan struct{}, 1)
-	var notify *proc.NotifySocket
+	var notify *ready.NotifySocket
 	if l.Notify || l.Ready.Notify {
 		var err error
 		if notify, err = listenNotify("", news); err != nil {
@@ -124,7 +125,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		}
 		return err
 	}
-	ready, err := arm(l.Ready, &cmd, notify)
+	condition, err := arm(l.Ready, &cmd, notify)
 	if err != nil {
 		return nil, fail(fmt.Errorf("%w: %w", proc.ErrCommand, err))
 	}
@@ -135,7 +136,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 	}
 	rec := &record{
 		Version: wire.Version, Path: s.path, Incarnation: l.Incarnation, SpecHash: l.SpecHash, Token: l.Token,
-		Ready: ready.await == nil, Condition: l.Ready, Dir: []byte(l.Dir), NoNewPrivileges: l.NoNewPrivileges,
+		Ready: condition.await == nil, Condition: l.Ready, Dir: []byte(l.Dir), NoNewPrivileges: l.NoNewPrivileges,
 		Stop: int(l.StopSignal), Grace: l.Grace, Log: l.Log,
 	}
 	if notify != nil {
@@ -187,7 +188,7 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		kill(rec.Agent)
 		return nil, fail(fmt.Errorf("%w: the launcher does not respond: %w", runtime.ErrUnknown, err))
 	}
-	ses.live(ready)
+	ses.live(condition)
 	ses.listen(rec.Begin)
 	return ses, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -25,8 +26,8 @@ type incarnation struct {
 	started  chan struct{} // closed when process is set, or never will be
 	process  process
 	ended    chan struct{}
-	group    *agentGroup        // nil if it has none
-	notify   *proc.NotifySocket // nil if it has none
+	group    *agentGroup         // nil if it has none
+	notify   *ready.NotifySocket // nil if it has none
 
 	mu        sync.Mutex
 	stopped   bool
@@ -172,7 +173,7 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(
 			notify.Close()
 		}
 	}()
-	ready, err := proc.Readiness(l.Ready, notify)
+	probe, err := ready.ProbeOf(l.Ready, notify)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +208,7 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(
 		defer f.Close()
 		cmd.Stdin = f
 	}
-	started, await, err := proc.Begin(cmd, s.output.sinks(run, s.drained), ready)
+	started, await, err := ready.Begin(cmd, s.output.sinks(run, s.drained), probe)
 	if err != nil {
 		return nil, nil, err // not a process that is a nil pointer
 	}

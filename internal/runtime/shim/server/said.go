@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/ready"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -20,11 +20,11 @@ type said struct {
 }
 
 // listenNotify creates the notify socket of an incarnation, if it wants one.
-func (s *slot) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySocket, error) {
+func (s *slot) listenNotify(l *runtime.Launch, run *incarnation) (*ready.NotifySocket, error) {
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
-	notify, err := proc.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.onNotice(run, n, u) })
+	notify, err := ready.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.onNotice(run, n, u) })
 	if err != nil || l.User == nil {
 		return notify, err
 	}
@@ -39,10 +39,10 @@ func (s *slot) listenNotify(l *runtime.Launch, run *incarnation) (*proc.NotifySo
 // else that is done while an agent is down, so it waits until the agent runs.
 type unused struct {
 	mu      sync.Mutex
-	sockets []*proc.NotifySocket
+	sockets []*ready.NotifySocket
 }
 
-func (u *unused) add(socket *proc.NotifySocket) {
+func (u *unused) add(socket *ready.NotifySocket) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sockets = append(u.sockets, socket)

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 )
 
@@ -118,6 +120,17 @@ func (n *NotifySocket) Environ(env []string, watchdog time.Duration) []string {
 	return env
 }
 
+// withEnv returns a copy of env with one variable set.
+func withEnv(env []string, key, value string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, key+"=") {
+			out = append(out, kv)
+		}
+	}
+	return append(out, key+"="+value)
+}
+
 // Recall restores what was reported to an earlier listener. Call it before Listen.
 func (n *NotifySocket) Recall(before sdnotify.Notice) { n.notice.Recall(before) }
 
@@ -199,7 +212,7 @@ func (n *NotifySocket) listen() {
 func (n *NotifySocket) handle(b, control []byte) {
 	pid, known := sender(control)
 	m := sdnotify.Parse(b)
-	if known && !InTree(pid, n.leader) {
+	if known && !proc.InTree(pid, n.leader) {
 		if m.Ready {
 			n.mu.Lock()
 			n.rejected = fmt.Errorf("READY=1 came from process %d, which is not part of this agent or has ended", pid)
@@ -243,7 +256,7 @@ func (n *NotifySocket) wait(ctx context.Context, p Subject) error {
 	return errors.New("READY=1 was not sent to NOTIFY_SOCKET")
 }
 
-func (probe Notify) arm(*Command, *Output) (waitFunc, error) {
+func (probe Notify) arm(*proc.Command, *proc.Output) (waitFunc, error) {
 	if probe.On == nil {
 		return nil, errors.New("notify probe without a socket")
 	}

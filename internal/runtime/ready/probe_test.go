@@ -1,10 +1,9 @@
-package proc
+package ready
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,11 +15,12 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // startReady starts a process and waits until it is ready; otherwise it stops the process.
-func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *Process, err error) {
+func startReady(ctx context.Context, cmd proc.Command, out proc.Output, ready Probe) (_ *proc.Process, err error) {
 	var on *NotifySocket
 	if ready == (Notify{}) {
 		if on, err = ListenNotify("", nil); err != nil {
@@ -48,8 +48,8 @@ func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *P
 		}()
 	}
 	if err = await(ctx); err != nil {
-		if !p.End(DefaultGrace) {
-			err = fmt.Errorf("%w; process %d could not be killed", err, p.pid)
+		if !p.End(proc.DefaultGrace) {
+			err = fmt.Errorf("%w; process %d could not be killed", err, p.PID())
 		}
 		return nil, err
 	}
@@ -57,10 +57,10 @@ func startReady(ctx context.Context, cmd Command, out Output, ready Probe) (_ *P
 }
 
 // startChild is startReady with an end to the test.
-func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*Process, *lines, error) {
+func startChild(t *testing.T, ctx context.Context, cmd proc.Command, ready Probe) (*proc.Process, lines, error) {
 	t.Helper()
 	out := newLines()
-	p, err := startReady(ctx, cmd, Output{Line: out.add}, ready)
+	p, err := startReady(ctx, cmd, proc.Output{Line: out.add}, ready)
 	if err == nil {
 		t.Cleanup(func() {
 			p.Kill()
@@ -71,12 +71,6 @@ func startChild(t *testing.T, ctx context.Context, cmd Command, ready Probe) (*P
 		t.Errorf("a process with the error %v", err)
 	}
 	return p, out, err
-}
-
-func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func TestLogProbe(t *testing.T) {
@@ -192,8 +186,9 @@ func TestEndsBeforeReady(t *testing.T) {
 	for name, probe := range probes {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := startChild(t, testContext(t), sh("echo oops >&2; exit 3"), probe)
-			var ee *ExitError
-			if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &ee) || ee.Code != 3 || strings.Join(ee.LastOutput, "") != "oops" {
+			var ee *proc.ExitError
+			if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &ee) || ee.Code != 3 ||
+				strings.Join(ee.LastOutput, "") != "oops" {
 				t.Errorf("error = %v", err)
 			}
 			if _, _, err = startChild(t, testContext(t), sh("exit 0"), probe); !errors.Is(err, supervisor.ErrNotReady) {
@@ -258,7 +253,8 @@ func TestStartGivenUp(t *testing.T) {
 func TestBeginErrors(t *testing.T) {
 	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "coppice-*"))
 	for name, probe := range map[string]Probe{"none": nil, "notify": Notify{}, "log": Log{regexp.MustCompile("x")}} {
-		if _, _, err := startChild(t, testContext(t), Command{Argv: []string{"/no/such/file"}}, probe); !errors.Is(err, ErrCommand) {
+		cmd := proc.Command{Argv: []string{"/no/such/file"}}
+		if _, _, err := startChild(t, testContext(t), cmd, probe); !errors.Is(err, proc.ErrCommand) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
@@ -271,21 +267,4 @@ func TestBeginErrors(t *testing.T) {
 			t.Errorf("%#v was accepted", probe)
 		}
 	}
-}
-
-// notifyAll sends its arguments as datagrams, then waits for the end of its stdin.
-func notifyAll(msgs ...string) {
-	c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
-	if err != nil {
-		fmt.Println("failed", err)
-		os.Exit(1)
-	}
-	for _, m := range msgs {
-		if _, err := c.Write([]byte(m)); err != nil {
-			fmt.Println("failed", err)
-			os.Exit(1)
-		}
-	}
-	fmt.Println("sent")
-	io.Copy(io.Discard, os.Stdin)
 }

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -47,7 +48,8 @@ func TestListeners(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for at, want := range map[string]string{
-		"127.0.0.1:8080": "[101]", "[::1]:8080": "[107]", "10.0.0.1:8080": "[]", "127.0.0.1:80": "[102]", "[::1]:80": "[]",
+		"127.0.0.1:8080": "[101]", "[::1]:8080": "[107]", "10.0.0.1:8080": "[]",
+		"127.0.0.1:80": "[102]", "[::1]:80": "[]",
 		"127.0.0.1:8081": "[105]", "[::1]:8081": "[105]", "127.0.0.1:8082": "[106]", "127.0.0.1:8083": "[]",
 	} {
 		if got := fmt.Sprint(accepting(all, netip.MustParseAddrPort(at))); got != want {
@@ -80,17 +82,17 @@ func serving(t *testing.T, env ...string) (address string, pid int) {
 // startedAfter reports whether the kernel knows that one process started after another.
 func startedAfter(t *testing.T, pid, other int) bool {
 	t.Helper()
-	a, err := readStat(pid)
-	b, err2 := readStat(other)
+	a, err := proc.Identify(pid)
+	b, err2 := proc.Identify(other)
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	return a.start > b.start
+	return a.Start > b.Start
 }
 
 // TestListenerOwner checks the owner of a listener, with real processes and sockets.
 func TestListenerOwner(t *testing.T) {
-	self := []string{EnvAgent + "=t/a", EnvIncarnation + "=3", EnvSocket + "=/s"}
+	self := []string{proc.EnvAgent + "=t/a", proc.EnvIncarnation + "=3", proc.EnvSocket + "=/s"}
 	before, holder := serving(t)
 	cmd := sh(`read x; "$SERVER" </dev/null & exec sleep 1000`)
 	stdin, release := exectest.GatedStdin(t)
@@ -104,15 +106,18 @@ func TestListenerOwner(t *testing.T) {
 		later, pid = serving(t)
 	}
 	escaped, _ := serving(t, self...)
-	another, its := serving(t, EnvAgent+"=t/b", EnvIncarnation+"=3", EnvSocket+"=/s")
-	earlier, old := serving(t, EnvAgent+"=t/a", EnvIncarnation+"=2", EnvSocket+"=/s")
+	another, its := serving(t, proc.EnvAgent+"=t/b", proc.EnvIncarnation+"=3", proc.EnvSocket+"=/s")
+	earlier, old := serving(t, proc.EnvAgent+"=t/a", proc.EnvIncarnation+"=2", proc.EnvSocket+"=/s")
+	heldBy := func(pid int, which string) string {
+		return fmt.Sprintf("is held by pid %d (%s), which %s", pid, proc.NameOf(pid), which)
+	}
 	for name, c := range map[string]struct{ address, want string }{
-		"was there before":       {before, fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", holder, NameOf(holder))},
+		"was there before":       {before, heldBy(holder, "is not part of this agent")},
 		"descends":               {child, ""},
 		"may be started for it":  {later, ""},
 		"has left, but names it": {escaped, ""},
-		"is another agent's":     {another, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/b", its, NameOf(its))},
-		"is of a life before":    {earlier, fmt.Sprintf("is held by pid %d (%s), which belongs to agent t/a", old, NameOf(old))},
+		"is another agent's":     {another, heldBy(its, "belongs to agent t/b")},
+		"is of a life before":    {earlier, heldBy(old, "belongs to agent t/a")},
 		"no listener is left":    {freeAddress(t), ""},
 	} {
 		at := netip.MustParseAddrPort(c.address)
@@ -135,14 +140,14 @@ func TestListenerOwner(t *testing.T) {
 		t.Errorf("an agent that has ended counts as ready")
 	}
 	// A process with the mark of an agent belongs to the agent, even if it was there before.
-	mark := unix.Rlimit{Cur: uint64(MarkOf(7)), Max: unix.RLIM_INFINITY}
+	mark := unix.Rlimit{Cur: uint64(proc.MarkOf(7)), Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(holder, unix.RLIMIT_RTTIME, &mark, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), MarkOf(7)); err != nil {
+	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), proc.MarkOf(7)); err != nil {
 		t.Error(err)
 	}
-	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), MarkOf(8)); err == nil {
+	if err := listenerOf(netip.MustParseAddrPort(before), agent.PID(), proc.MarkOf(8)); err == nil {
 		t.Error("the mark of another agent counts")
 	}
 }
@@ -158,13 +163,15 @@ func TestForeignListener(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	held := fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", os.Getpid(), NameOf(os.Getpid()))
+	pid := os.Getpid()
+	held := fmt.Sprintf("is held by pid %d (%s), which is not part of this agent", pid, proc.NameOf(pid))
 
 	cmd := sh("read x; exit 3")
 	cmd.Stdin = stdin
 	_, _, err := startChild(t, testContext(t), cmd, HTTP{srv.URL})
-	var exit *ExitError
-	if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), held) {
+	var exit *proc.ExitError
+	if !errors.Is(err, supervisor.ErrNotReady) || !errors.As(err, &exit) || exit.Code != 3 ||
+		!strings.Contains(err.Error(), held) {
 		t.Errorf("of one that has ended: %v", err)
 	}
 
@@ -184,7 +191,8 @@ func TestForeignListener(t *testing.T) {
 		}
 		cancel()
 	})
-	if _, _, err := startChild(t, ctx, sh("exec sleep 1000"), TCP{l.Addr().String()}); err == nil || !strings.Contains(err.Error(), held) {
+	_, _, err = startChild(t, ctx, sh("exec sleep 1000"), TCP{l.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), held) {
 		t.Errorf("of one that lives: %v", err)
 	}
 	accepted.Wait()

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -46,6 +47,13 @@ func TestSystemdNotify(t *testing.T) {
 	}
 }
 
+// self is this process as a Subject.
+type self struct{}
+
+func (self) PID() int              { return os.Getpid() }
+func (self) Done() <-chan struct{} { return nil }
+func (self) Exit() supervisor.Exit { return supervisor.Exit{} }
+
 // A READY=1 right before the end counts, even if the end is seen first.
 func TestNotifyThenEnd(t *testing.T) {
 	n, err := ListenNotify("", nil)
@@ -54,11 +62,9 @@ func TestNotifyThenEnd(t *testing.T) {
 	}
 	defer n.Close()
 	send(t, n.Path(), "READY=1")
-	ended := &Process{pid: os.Getpid(), done: make(chan struct{})} // the sender is this process
-	close(ended.done)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errEnded)
-	if err := n.wait(ctx, ended); err != nil {
+	if err := n.wait(ctx, self{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -78,7 +84,9 @@ func send(t *testing.T, socket string, msgs ...string) {
 }
 
 // listened starts a helper with a notify socket.
-func listened(t *testing.T, what string, hear func(sdnotify.Notice, sdnotify.Urgency)) (*Process, *lines, *NotifySocket) {
+func listened(
+	t *testing.T, what string, hear func(sdnotify.Notice, sdnotify.Urgency),
+) (*proc.Process, lines, *NotifySocket) {
 	t.Helper()
 	n, err := ListenNotify("", hear)
 	if err != nil {
@@ -99,7 +107,8 @@ func TestNotifyLastWords(t *testing.T) {
 		exitOf(t, p)
 		n.Leave()
 		said := n.Said()
-		if said.Status != "last words" || said.Stopping.IsZero() || said.Errno != 5 || said.Alive.Before(said.Since) || said.Heard.IsZero() {
+		if said.Status != "last words" || said.Stopping.IsZero() || said.Errno != 5 ||
+			said.Alive.Before(said.Since) || said.Heard.IsZero() {
 			t.Fatalf("heard %+v", said)
 		}
 	}
@@ -151,7 +160,8 @@ func TestNotifyHostile(t *testing.T) {
 	send(t, n.Path(), "STATUS=a stranger's", "STOPPING=1", "WATCHDOG=trigger")
 	barrier(t, n.Path())
 	said := n.Said()
-	if want := "\uFFFDred " + strings.Repeat("ä", (sdnotify.MaxStatus-len("\uFFFDred …"))/2) + "…"; said.Status != want {
+	want := "\uFFFDred " + strings.Repeat("ä", (sdnotify.MaxStatus-len("\uFFFDred …"))/2) + "…"
+	if said.Status != want {
 		t.Errorf("status %q, want %q", said.Status, want)
 	}
 	if !said.Stopping.IsZero() || said.Triggered || !said.Alive.IsZero() {
@@ -199,7 +209,7 @@ func TestNotifyFromStranger(t *testing.T) {
 	out := newLines()
 	result := make(chan error, 1)
 	go func() {
-		_, err := startReady(ctx, sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`), Output{Line: out.add}, Notify{})
+		_, err := startReady(ctx, sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`), proc.Output{Line: out.add}, Notify{})
 		result <- err
 	}()
 	socket := out.await(t, "socket ")

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // ForeignError reports that the condition of an agent was met by a process that is not part of
@@ -26,9 +27,8 @@ func (e *ForeignError) Error() string {
 }
 
 // checkOwner returns a *ForeignError if the listener that accepted conn is known to belong to
-// another process than the agent's. reaper is the process that adopts the orphans of this agent
-// alone; 0 if there is none.
-func checkOwner(conn net.Conn, agent Subject, mark Mark) error {
+// another process than the agent's. mark is that of the agent; 0 if it has none.
+func checkOwner(conn net.Conn, agent Subject, mark proc.Mark) error {
 	local, ok := addrPort(conn.LocalAddr())
 	remote, okay := addrPort(conn.RemoteAddr())
 	if !ok || !okay || agent == nil {

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"context"
@@ -12,20 +12,9 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
-	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// Probe determines when a started process is ready. The set of types is closed: Log, TCP, HTTP,
-// Exec and Notify.
-type Probe interface {
-	// arm prepares the probe for one start. It may add to the command and the output.
-	arm(cmd *Command, out *Output) (waitFunc, error)
-}
-
-// waitFunc waits for the readiness of one incarnation. It returns nil when the process is ready,
-// and the problem that it saw last when ctx is done.
-type waitFunc func(ctx context.Context, p Subject) error
 
 // Log succeeds when a line of stdout or stderr, made plain text, matches.
 type Log struct{ Pattern *regexp.Regexp }
@@ -46,25 +35,6 @@ type Exec struct{ Argv []string }
 // sender.
 type Notify struct{ On *NotifySocket }
 
-// Subject is the process whose readiness is awaited: a *Process, or one that another package
-// started.
-type Subject interface {
-	PID() int
-	Done() <-chan struct{}
-	Exit() supervisor.Exit // valid after Done is closed
-}
-
-// Arm prepares a Probe for a start that another package carries out. It may add to the
-// environment of cmd, and wraps the Line function of out. The returned function waits and fails
-// as that of Begin does.
-func Arm(ready Probe, cmd *Command, out *Output) (func(context.Context, Subject) error, error) {
-	wait, err := ready.arm(cmd, out)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, p Subject) error { return awaitReady(ctx, p, wait) }, nil
-}
-
 // Times of probes that poll.
 const (
 	firstPause = 5 * time.Millisecond // between two tries, growing by half
@@ -72,44 +42,7 @@ const (
 	tryTimeout = 5 * time.Second // for one try
 )
 
-// errEnded is the cause that cancels a wait when the process ends.
-var errEnded = errors.New("process ended")
-
-// awaitReady waits until the process is ready, until it ends, or until ctx is done.
-func awaitReady(ctx context.Context, p Subject, wait waitFunc) error {
-	wctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-p.Done():
-			cancel(errEnded)
-		case <-wctx.Done():
-		}
-	}()
-	last := wait(wctx, p)
-	switch {
-	case last == nil:
-		return nil
-	case errors.Is(context.Cause(wctx), errEnded):
-		e := p.Exit()
-		err := e.Err
-		if err == nil {
-			err = errors.New(e.String())
-		}
-		var foreign *ForeignError
-		if errors.As(last, &foreign) { // this may be why it has ended
-			return fmt.Errorf("%w: %w; %w", supervisor.ErrNotReady, err, foreign)
-		}
-		return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)
-	case errors.Is(context.Cause(ctx), supervisor.ErrStartTimeout):
-		return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-	case ctx.Err() != nil:
-		return fmt.Errorf("not ready: %w; %w", context.Cause(ctx), last)
-	}
-	return last
-}
-
-func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
+func (l Log) arm(_ *proc.Command, out *proc.Output) (waitFunc, error) {
 	if l.Pattern == nil {
 		return nil, errors.New("log probe without a pattern")
 	}
@@ -124,7 +57,7 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 			return true
 		}
 	}
-	out.Line = func(line Line) {
+	out.Line = func(line proc.Line) {
 		if pass != nil {
 			pass(line) // first, so that the line comes before the news of readiness
 		}
@@ -151,7 +84,7 @@ func (l Log) arm(_ *Command, out *Output) (waitFunc, error) {
 	}, nil
 }
 
-func (t TCP) arm(cmd *Command, _ *Output) (waitFunc, error) {
+func (t TCP) arm(cmd *proc.Command, _ *proc.Output) (waitFunc, error) {
 	var d net.Dialer
 	mark := cmd.Mark
 	return polling(func(ctx context.Context, p Subject) error {
@@ -164,7 +97,7 @@ func (t TCP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	}), nil
 }
 
-func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
+func (h HTTP) arm(cmd *proc.Command, _ *proc.Output) (waitFunc, error) {
 	req, err := http.NewRequest(http.MethodGet, h.URL, nil)
 	if err != nil {
 		return nil, fmt.Errorf("http probe: %w", err)
@@ -193,8 +126,8 @@ func (h HTTP) arm(cmd *Command, _ *Output) (waitFunc, error) {
 	}), nil
 }
 
-func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
-	probe := Command{
+func (e Exec) arm(cmd *proc.Command, _ *proc.Output) (waitFunc, error) {
+	probe := proc.Command{
 		Argv: e.Argv, Dir: cmd.Dir, Env: cmd.Env, Reaper: cmd.Reaper, Mark: cmd.Mark,
 		NoNewPrivileges: cmd.NoNewPrivileges, Paths: cmd.Paths.WithOwnSignals(false), User: cmd.User,
 	}
@@ -202,7 +135,7 @@ func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 		return nil, fmt.Errorf("exec probe: %w", err)
 	}
 	return polling(func(ctx context.Context, _ Subject) error {
-		p, err := Start(probe, Output{})
+		p, err := proc.Start(probe, proc.Output{})
 		if err != nil {
 			return err
 		}
@@ -221,7 +154,7 @@ func (e Exec) arm(cmd *Command, _ *Output) (waitFunc, error) {
 }
 
 // lastLine returns the last line that a process wrote, as a suffix to an error.
-func lastLine(p *Process) string {
+func lastLine(p *proc.Process) string {
 	out := p.LastOutput()
 	if len(out) == 0 {
 		return ""
@@ -251,44 +184,4 @@ func polling(try func(context.Context, Subject) error) waitFunc {
 		}
 		return last
 	}
-}
-
-// Readiness returns the Probe for an agent's condition; nil if it has none. on is needed for the
-// condition Notify only.
-func Readiness(r spec.Ready, on *NotifySocket) (Probe, error) {
-	switch {
-	case r.Log != "":
-		re, err := regexp.Compile(r.Log)
-		if err != nil {
-			return nil, fmt.Errorf("ready.log: %w", err)
-		}
-		return Log{Pattern: re}, nil
-	case r.TCP != "":
-		return TCP{Address: r.TCP}, nil
-	case r.HTTP != "":
-		return HTTP{URL: r.HTTP}, nil
-	case len(r.Exec) > 0:
-		return Exec{Argv: r.Exec}, nil
-	case r.Notify:
-		return Notify{On: on}, nil
-	}
-	return nil, nil
-}
-
-// Begin is Start with a readiness condition; a nil ready is met as soon as the program is
-// loaded. The returned function must be called once. It waits until the process is ready.
-//
-// It fails if the process ends before that, with an error that wraps supervisor.ErrNotReady and
-// the *ExitError. If its context is done first, the error wraps the cause and says what the
-// probe saw last. Then the caller must stop the process.
-func Begin(cmd Command, out Output, ready Probe) (*Process, func(context.Context) error, error) {
-	await := func(context.Context, Subject) error { return nil }
-	if ready != nil {
-		var err error
-		if await, err = Arm(ready, &cmd, &out); err != nil {
-			return nil, nil, err
-		}
-	}
-	p, err := Start(cmd, out)
-	return p, func(ctx context.Context) error { return await(ctx, p) }, err
 }

@@ -1,4 +1,4 @@
-package proc
+package ready
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // listener is a listening TCP socket.
@@ -78,7 +80,7 @@ func accepting(all []listener, at netip.AddrPort) (inodes []uint64) {
 // listenerOf returns a *ForeignError if a listener is known to belong to a process that is not
 // the agent's. It returns nil if the kernel does not tell, or if the process may hold the port
 // on behalf of the agent.
-func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
+func listenerOf(at netip.AddrPort, agent int, mark proc.Mark) error {
 	var all []listener
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		if b, err := os.ReadFile(file); err == nil {
@@ -86,7 +88,7 @@ func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 		}
 	}
 	inodes := accepting(all, at)
-	pids, err := PIDs()
+	pids, err := proc.PIDs()
 	if len(inodes) == 0 || err != nil {
 		return nil // the listener is in another network namespace, or is gone
 	}
@@ -97,7 +99,8 @@ func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 			return nil
 		}
 		if foreign == nil {
-			foreign = &ForeignError{Port: at.Port(), PID: pid, Name: NameOf(pid), Agent: EnvironmentOf(pid)[EnvAgent]}
+			env := proc.EnvironmentOf(pid)
+			foreign = &ForeignError{Port: at.Port(), PID: pid, Name: proc.NameOf(pid), Agent: env[proc.EnvAgent]}
 		}
 	}
 	if foreign == nil {
@@ -108,7 +111,7 @@ func listenerOf(at netip.AddrPort, agent int, mark Mark) error {
 
 // holds reports whether one of some sockets is open in a process.
 func holds(pid int, inodes []uint64) bool {
-	for inode := range SocketsOf(pid) {
+	for inode := range proc.SocketsOf(pid) {
 		if slices.Contains(inodes, inode) {
 			return true
 		}
@@ -118,16 +121,16 @@ func holds(pid int, inodes []uint64) bool {
 
 // kinship decides whether processes belong to an agent.
 type kinship struct {
-	leader int    // pid of the agent's process
-	mark   Mark   // of the agent; 0 if it has none
-	start  uint64 // start time of the agent's process
-	ended  bool   // the agent's process is gone, so nothing serves on its behalf
+	leader int       // pid of the agent's process
+	mark   proc.Mark // of the agent; 0 if it has none
+	start  uint64    // start time of the agent's process
+	ended  bool      // the agent's process is gone, so nothing serves on its behalf
 	env    map[string]string
 }
 
-func newKinship(agent int, mark Mark) *kinship {
-	k := &kinship{leader: agent, mark: mark, env: EnvironmentOf(agent)}
-	id, err := Identify(agent)
+func newKinship(agent int, mark proc.Mark) *kinship {
+	k := &kinship{leader: agent, mark: mark, env: proc.EnvironmentOf(agent)}
+	id, err := proc.Identify(agent)
 	k.start, k.ended = id.Start, err != nil
 	return k
 }
@@ -135,30 +138,30 @@ func newKinship(agent int, mark Mark) *kinship {
 // has reports whether a process is part of the agent: because it belongs to the agent's process,
 // has the mark of the agent, or has the variables of the agent's incarnation.
 func (k *kinship) has(pid int) bool {
-	if BelongsTo(pid, k.leader) || k.mark != 0 && ReadMark(pid) == k.mark {
+	if proc.BelongsTo(pid, k.leader) || k.mark != 0 && proc.ReadMark(pid) == k.mark {
 		return true
 	}
-	env := EnvironmentOf(pid)
-	for _, name := range []string{EnvAgent, EnvIncarnation, EnvSocket} {
+	env := proc.EnvironmentOf(pid)
+	for _, name := range []string{proc.EnvAgent, proc.EnvIncarnation, proc.EnvSocket} {
 		if env[name] != k.env[name] {
 			return false
 		}
 	}
-	return env[EnvAgent] != ""
+	return env[proc.EnvAgent] != ""
 }
 
 // mayServe reports whether a process that is not part of the agent may hold a port on its
 // behalf. That is a process of no agent that was started later, such as by a container engine
 // for the agent, or a program that holds ports for others.
 func (k *kinship) mayServe(pid int) bool {
-	id, err := Identify(pid)
+	id, err := proc.Identify(pid)
 	if err != nil {
 		return true // it has ended meanwhile
 	}
-	if k.ended || EnvironmentOf(pid)[EnvAgent] != "" {
+	if k.ended || proc.EnvironmentOf(pid)[proc.EnvAgent] != "" {
 		return false
 	}
-	return id.Start > k.start || slices.Contains(portHolders, NameOf(pid))
+	return id.Start > k.start || slices.Contains(portHolders, proc.NameOf(pid))
 }
 
 // portHolders are programs that hold ports for others: container engines and their networks, and
