@@ -81,6 +81,8 @@ Measured on %s, all in the same run, as the [benchmarks](../bench/README.md#flee
 Each cell is the median, with the range if it was measured more than once. The supervisors do not offer the same:
 
 * raw, a bare loop of fork and exec, has no names, limits or records.
+* coppice starts later than process-compose because each agent gets what outlives the daemon: a slot with a lock and a
+  record of what runs there, a control group, and an event on the disk.
 * When process-compose or supervisord is killed, its next start does not know the agents that still run.
 * process-compose waits for 1 s at least before it restarts an agent, and supervisord looks once in a second at what
   is to be started or stopped.
