@@ -38,7 +38,8 @@ run S;
 		}
 		return all
 	}
-	for len(turns()) < 4 { // the agent may not be waiting yet
+	stop := func() {
+		t.Helper()
 		r.signal(syscall.SIGTSTP)
 		eventually(t, "the stop", func() bool {
 			text, err := os.ReadFile(stat)
@@ -48,6 +49,11 @@ run S;
 			_, rest, _ := strings.Cut(string(text), ") ")
 			return strings.HasPrefix(rest, "T ")
 		})
+	}
+	for len(turns()) < 20 { // the agent may not be waiting yet
+		stop()
+		r.signal(syscall.SIGCONT)
+		stop() // at once: the kernel may then drop the signal before
 		r.signal(syscall.SIGCONT)
 		r.out.await(t, "going on", func() bool { return len(turns())%2 == 0 })
 	}

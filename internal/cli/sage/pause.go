@@ -20,7 +20,7 @@ type pauser interface {
 // pauseOnStop pauses the agents of a program before SIGTSTP (Ctrl-Z) stops the process, and resumes
 // them when it continues.
 func pauseOnStop(on pauser) (release func()) {
-	stops, goesOn := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTSTP)
 	quit, over := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -34,14 +34,7 @@ func pauseOnStop(on pauser) (release func()) {
 			ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
 			on.Pause(ctx)
 			cancel()
-			signal.Notify(goesOn, syscall.SIGCONT)
-			if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
-				select { // the stop takes effect a moment later
-				case <-goesOn:
-				case <-quit:
-				}
-			}
-			signal.Stop(goesOn)
+			stopProcess(stops, quit)
 			on.Resume()
 		}
 	}()
@@ -49,5 +42,25 @@ func pauseOnStop(on pauser) (release func()) {
 		signal.Stop(stops)
 		close(quit)
 		<-over
+	}
+}
+
+// stopProcess stops this process, and returns when it continues.
+func stopProcess(stops <-chan os.Signal, quit <-chan struct{}) {
+	goesOn := make(chan os.Signal, 1)
+	signal.Notify(goesOn, syscall.SIGCONT)
+	defer signal.Stop(goesOn)
+	for syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
+		select { // the stop takes effect a moment later
+		case <-goesOn:
+			return
+		case <-quit:
+			return
+		case <-stops: // it came at once after SIGCONT, which the kernel may have dropped then: stop again
+			select {
+			case <-goesOn:
+			default:
+			}
+		}
 	}
 }
