@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -21,7 +22,11 @@ func TestObserveAllocatesLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.fleet()
-	if got := testing.AllocsPerRun(10, func() { c.observer.Observe(f) }); got > 1.5*n {
-		t.Errorf("%v allocations for %d agents", got, n)
+	least := math.Inf(1) // the allocations of others count, too: some events are still being written
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(1, func() { c.observer.Observe(f) }))
+	}
+	if least > 1.5*n {
+		t.Errorf("%v allocations for %d agents", least, n)
 	}
 }
