@@ -581,8 +581,9 @@ func TestSlotFilesDamaged(t *testing.T) {
 // again, nor does it use the number of the failed start again.
 func TestKilledAfterFailedStart(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, agentTOML("a", "exec sleep 1000", `backoff = "none"`, `on_waking = { timeout = "10m", command = `+
-		`"case $COPPICE_INCARNATION in 2) exit 4;; 3) test -e go || exec sleep 1001;; esac" }`))
+	f := newFleet(t, agentTOML("a", "exec sleep 1000", `backoff = "none"`,
+		`on_waking = { timeout = "10m", command = `+
+			`"case $COPPICE_INCARNATION in 2) exit 4;; 3) test -e go || exec sleep 1001;; esac" }`))
 	f.do("up", "-d")
 	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
 	f.awaitHistory("agent.start_failed t/a 2")
@@ -606,8 +607,9 @@ func TestKilledAfterFailedStart(t *testing.T) {
 // The same with runs, whose numbers begin at 1 again: a run that is killed leaves no exit to be reported twice.
 func TestRunKilledAfterFailedStart(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `backoff = "none"`, `on_waking = { timeout = "10m", command = `+
-		`"case $COPPICE_INCARNATION in 2) exit 4;; 3) exec sleep 1001;; esac" }`))
+	f := newFleet(t, agentTOML("a", "echo up; exec sleep 1000", `backoff = "none"`,
+		`on_waking = { timeout = "10m", command = `+
+			`"case $COPPICE_INCARNATION in 2) exit 4;; 3) exec sleep 1001;; esac" }`))
 	first := launch(t, f.dir, "run")
 	first.out.awaitText(t, "t/a | up\n")
 	f.awaitStates("a running")

@@ -40,9 +40,10 @@ type OfflineStop struct {
 // anything. It kills what is left of agents that have ended before.
 func StopOffline(ctx context.Context, tree *spec.Tree, runtimes []runtime.Runtime, slots []Slot) OfflineStop {
 	slots = slices.Clone(slots)
+	pathOf := slotPaths(tree.All())
 	for i, slot := range slots {
 		if slot.Life == runtime.Unknown {
-			slots[i].Path = pathOf(slot.Path, maps.Keys(maps.Collect(tree.All())))
+			slots[i].Path = pathOf(slot.Path)
 		}
 	}
 	s := &offlineStop{

@@ -37,9 +37,12 @@ func TestAssign(t *testing.T) {
 		after  uint64 // the number of the last incarnation
 	}{
 		{"at home", &Record{Incarnation: 3}, []Slot{see("tmux", 3, alive)}, "tmux 3", "", false, 3},
-		{"at home, and the start of the next one has failed", &Record{Incarnation: 4, Ended: true}, []Slot{see("tmux", 3, dead)}, "", "", false, 4},
-		{"an old one at home, the last one is lost", &Record{Incarnation: 4}, []Slot{see("tmux", 3, dead)}, "tmux 4", "", false, 4},
-		{"at home, it still runs", &Record{Incarnation: 4, Ended: true}, []Slot{see("tmux", 3, alive)}, "tmux 3", "", false, 3},
+		{"at home, and the start of the next one has failed", &Record{Incarnation: 4, Ended: true},
+			[]Slot{see("tmux", 3, dead)}, "", "", false, 4},
+		{"an old one at home, the last one is lost", &Record{Incarnation: 4},
+			[]Slot{see("tmux", 3, dead)}, "tmux 4", "", false, 4},
+		{"at home, it still runs", &Record{Incarnation: 4, Ended: true},
+			[]Slot{see("tmux", 3, alive)}, "tmux 3", "", false, 3},
 		{"elsewhere", &Record{Incarnation: 3}, []Slot{see("proc", 3, alive)}, "", "proc", true, 3},
 		{"elsewhere, newer than known", &Record{Incarnation: 2, Ended: true}, []Slot{see("proc", 3, alive)}, "", "proc", true, 3},
 		{"elsewhere, not known", nil, []Slot{see("proc", 3, alive)}, "", "proc", true, 3},

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,7 @@ func (m *Manager) Look(ctx context.Context) (map[string][]Slot, error) {
 func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt error) {
 	found = make(map[string][]Slot)
 	agents := m.Fleet().Agents()
+	pathOf := slotPaths(maps.All(agents))
 	for _, kind := range slices.Sorted(maps.Keys(m.runtimes)) {
 		all, err := m.runtimes[kind].List(ctx)
 		if err != nil {
@@ -88,7 +90,7 @@ func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt er
 		}
 		for _, o := range all {
 			if o.Life == runtime.Unknown {
-				o.Path = pathOf(o.Path, maps.Keys(agents))
+				o.Path = pathOf(o.Path)
 			}
 			a := agents[o.Path]
 			if o.Life == runtime.Unknown && (a == nil || a.Runtime.String() != kind) {
@@ -100,15 +102,19 @@ func (m *Manager) survey(ctx context.Context) (found map[string][]Slot, doubt er
 	return found, nil
 }
 
-// pathOf returns the path of the agent of a slot that is known by the name of its directory alone,
-// because its record is damaged. The runtime can repair it when it knows the path.
-func pathOf(slot string, agents iter.Seq[string]) string {
-	for path := range agents {
-		if name, err := wire.DirName(path); err == nil && name == slot {
-			return path
+// slotPaths returns a function that finds the path of the agent of a slot that is known by the name of
+// its directory alone, because its record is damaged. The runtime can repair it when it knows the path.
+func slotPaths[V any](agents iter.Seq2[string, V]) (pathOf func(slot string) string) {
+	paths := sync.OnceValue(func() map[string]string {
+		paths := make(map[string]string)
+		for path := range agents {
+			if name, err := wire.DirName(path); err == nil {
+				paths[name] = path
+			}
 		}
-	}
-	return slot
+		return paths
+	})
+	return func(slot string) string { return cmp.Or(paths()[slot], slot) }
 }
 
 // addStale has a slot of an agent emptied before the agent is started.

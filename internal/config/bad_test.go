@@ -215,7 +215,8 @@ var badInput = []struct{ name, text, want string }{
 		15:7: ttl is "106752d", expected a duration such as "10s" or "1h30m"; the units are ns, us, ms, s, m, h, d (24 hours)
 		16:1: wisp_gc_interval and gc_interval mean the same, expected one of them; remove one of the two
 		17:1: unknown key "patrol_intervall" in [daemon]; did you mean "patrol_interval"?`},
-	{"patrol at once", base + "suspended = \"true\"\n[daemon]\npatrol_interval = \"1ns\"\nprogram_memory = \"1MiB\"\n", `
+	{"patrol at once", base + "suspended = \"true\"\n[daemon]\n" +
+		"patrol_interval = \"1ns\"\nprogram_memory = \"1MiB\"\n", `
 		4:13: suspended is a string, expected true or false; write true without quotes
 		6:19: patrol_interval is 1ns, expected at least 10ms
 		7:18: program_memory is 1MiB, expected at least 64 MiB`},

@@ -40,7 +40,8 @@ ttl = "7d"
 `, spec.Patrol{
 			Interval: 24 * time.Hour, Limit: supervisor.Quarantining(2, 36*time.Hour),
 			DriftDrainTimeout: 10 * time.Minute, Starts: 1, PerShim: 256, ProgramMemory: 64 << 20,
-			MaxClaims: 5, MaxFailedTasks: 7, FailedTasksWindow: time.Hour, GCInterval: 5 * time.Minute, TTL: 7 * 24 * time.Hour,
+			MaxClaims: 5, MaxFailedTasks: 7, FailedTasksWindow: time.Hour,
+			GCInterval: 5 * time.Minute, TTL: 7 * 24 * time.Hour,
 		}},
 		{"as Gas City writes it", "[daemon]\nwisp_gc_interval = \"5m\"\nwisp_ttl = \"24h\"\n", of(func(p *spec.Patrol) { p.GCInterval, p.TTL = 5*time.Minute, 24*time.Hour })},
 		{"no limit", "[daemon]\nmax_restarts = 0\n", of(func(p *spec.Patrol) { p.Limit.Max = supervisor.Unlimited })},

@@ -156,8 +156,7 @@ func pathOf(env []string) string {
 	return "/bin:/usr/bin"
 }
 
-// executable reports why a file cannot be executed. It calls stat itself: each os.Stat allocates
-// 350 bytes, and there is one for each directory of PATH at each start.
+// executable reports why a file cannot be executed.
 func executable(file string) error {
 	mode, err := modeOf(file)
 	switch {
@@ -171,7 +170,8 @@ func executable(file string) error {
 	return nil
 }
 
-// modeOf returns the type and the permissions of a file, as the kernel has them.
+// modeOf returns the type and the permissions of a file, as the kernel has them. It calls stat itself:
+// each os.Stat allocates 350 bytes, and there is one for each directory of PATH at each start.
 func modeOf(file string) (uint64, error) {
 	var st syscall.Stat_t
 	err := syscall.Stat(file, &st)

@@ -209,7 +209,8 @@ func TestNotifyFromStranger(t *testing.T) {
 	out := newLines()
 	result := make(chan error, 1)
 	go func() {
-		_, err := startReady(ctx, sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`), proc.Output{Line: out.add}, Notify{})
+		_, err := startReady(ctx, sh(`echo "socket $NOTIFY_SOCKET"; exec sleep 1000`),
+			proc.Output{Line: out.add}, Notify{})
 		result <- err
 	}()
 	socket := out.await(t, "socket ")

@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// When the loss of an agent is reported, nothing of it runs any more, even if only the runtime knows its slot. A slot
-// without its lock file is as good as removed.
+// Nothing of an agent still runs when it is reported as lost, also if its slot was removed. A slot without its lock
+// file counts as removed.
 func TestShimOfARemovedSlotIsKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		Options

@@ -67,7 +67,7 @@ func Open(bundle io.Reader, trace *os.File) (server.Program, error) {
 	return p, nil
 }
 
-// child returns a placeholder for an agent of the coppice.toml, which runs elsewhere.
+// child stands for an agent of the coppice.toml, which runs elsewhere: only its name is needed.
 func child(name string) (supervisor.ChildSpec, error) { return supervisor.ChildSpec{ID: name}, nil }
 
 // add adds the agents below a supervisor.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
@@ -14,11 +13,10 @@ import (
 type records struct {
 	syncing sync.Mutex // held by sync
 
-	mu      sync.Mutex
-	last    *wire.Record
-	synced  *wire.Record // the last one that is on the disk
-	removed atomic.Bool  // its file was, with the directory, and is to be written again
-	timer   *time.Timer  // for the next sync; nil if there is none
+	mu     sync.Mutex
+	last   *wire.Record
+	synced *wire.Record // the last one that is on the disk
+	timer  *time.Timer  // for the next sync; nil if there is none
 }
 
 // add reports an end with tell, and records it after that. The views of the incarnation end
@@ -39,6 +37,7 @@ func (r *records) add(incarnation uint64, end *wire.End, s *slot, tell func()) {
 func (r *records) restore(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.synced = nil
 	if r.last != nil {
 		s.saveRecord(r.last)
 	}
@@ -72,7 +71,7 @@ func (r *records) sync(dir string) error {
 	record, synced := r.last, r.synced
 	r.timer = nil
 	r.mu.Unlock()
-	if removed := r.removed.Swap(false); record == nil || record == synced && !removed {
+	if record == nil || record == synced {
 		return nil
 	}
 	err := wire.WriteSynced(filepath.Join(dir, wire.ExitFile), record, func(replace func() error) error {

@@ -261,7 +261,6 @@ func (s *slot) createFiles() (fresh bool) {
 		s.writeState()
 		s.mu.Unlock()
 		lock.Close()
-		s.records.removed.Store(true)
 		fresh = true
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, wire.SocketFile)); wire.IsMissing(err) {

@@ -108,8 +108,8 @@ type Group struct {
 	Enforced runtime.Limits `json:"enforced"` // limits of the launch that hold for the whole group
 }
 
-// State is what a shim knows of the last incarnation of its slot. Without the end
-// it is also the content of the lock file.
+// State is what a shim knows of the last incarnation of its slot. The lock file has it, too, except
+// for the end.
 type State struct {
 	Version     int           `json:"version"`
 	Path        string        `json:"path"`
