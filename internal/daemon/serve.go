@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -122,7 +123,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	defer working.Wait()
 	working.Go(func() { (&repairs{Controller: c, lock: lock, listener: listener}).run(serving) })
 	if listen := tree.OTLP.Listen; listen != "" && o.Sandbox == nil {
-		working.Go(func() { otlp.New(c.agents.Caller, c.calls.Exported).Serve(serving, listen, o.Logger) })
+		receiver := httpserver.Server{
+			Name: "the receiver of [otlp]", Handler: otlp.New(c.agents.Caller, c.calls.Exported), Logger: o.Logger,
+			MaxConns: 1024, // of agents, which keep them open
+		}
+		working.Go(func() { receiver.Run(serving, listen) })
 	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {

@@ -11,9 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/token"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // recorded is an export of claude 2.1.330 about a call, cut down to the attributes that are read.
 const recorded = `{"resourceLogs":[{"resource":{"attributes":[
