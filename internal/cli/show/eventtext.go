@@ -31,16 +31,14 @@ func EventLine(e event.Event, now time.Time, p terminal.Paint) string {
 	return b.String()
 }
 
-// PaintEvent colours text by event type: green for good, yellow for transitions, red for problems.
+// PaintEvent colours text by the severity of an event: green for good, yellow for changes, red for problems.
 func PaintEvent(p terminal.Paint, t event.Type, text string) string {
-	_, what, _ := strings.Cut(string(t), ".")
-	switch what {
-	case "started", "ready", "released", "adopted", "resumed", "recovered", "completed":
+	switch t.Severity() {
+	case event.Good:
 		return p.Green(text)
-	case "restarting", "stopping", "stopped", "suspended", "draining", "compacted", "reset":
+	case event.Change:
 		return p.Yellow(text)
-	case "crashed", "start_failed", "quarantined", "gave_up", "lost", "abandoned", "escalated", "paused", "rejected",
-		"failed", "degraded", "dropped", "limit_reached":
+	case event.Problem:
 		return p.Red(text)
 	}
 	return text
