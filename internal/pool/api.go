@@ -135,3 +135,21 @@ func (c *Controller) explain(runs bool) (x Explanation) {
 	}
 	return x
 }
+
+// Text summarizes the size of a pool in a line.
+func (p Info) Text() string {
+	if p.Retired {
+		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
+	}
+	text := fmt.Sprintf("%d wanted (%d..%d), %d live", p.Size, p.Min, p.Max, p.Instances)
+	if p.Draining > 0 {
+		text += fmt.Sprintf(", %d to finish", p.Draining)
+	}
+	if p.Booting {
+		text += ", on_boot runs"
+	}
+	if p.Error != "" {
+		text += "; the check fails: " + p.Error
+	}
+	return text
+}

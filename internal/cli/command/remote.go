@@ -15,7 +15,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/daemon"
@@ -194,7 +193,7 @@ func (r *Remote) CompletePath(many bool) cobra.CompletionFunc {
 			// Names that a shell would have to quote cannot be completed.
 			if below && !slices.Contains(args, path) && path == plaintext.Line(path) &&
 				!strings.ContainsAny(path, "\t\n") {
-				paths = append(paths, cobra.CompletionWithDesc(path, show.State(n)))
+				paths = append(paths, cobra.CompletionWithDesc(path, n.Shown()))
 			}
 		}
 		return paths, err

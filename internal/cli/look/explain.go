@@ -41,18 +41,18 @@ its check. Its last events and the end of its output follow.`,
 
 func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []string {
 	n := x.Node
-	is, at := "is ", show.Since(x)
+	is, at := "is ", x.Since()
 	if !at.IsZero() {
 		is = "has been "
 	}
-	switch show.State(n) {
-	case show.NeedsInput:
+	switch n.Shown() {
+	case status.ShownNeedsInput:
 		is = ""
-	case show.CrashLoop:
+	case status.ShownCrashLoop:
 		is += "in a "
 	}
-	head := fmt.Sprintf("%s %s%s", p.Bold(plaintext.Line(n.Path)), is, show.PaintState(p, show.State(n),
-		plaintext.Line(show.State(n))))
+	head := fmt.Sprintf("%s %s%s", p.Bold(plaintext.Line(n.Path)), is, show.PaintState(p, n.Shown(),
+		plaintext.Line(n.Shown())))
 	if !at.IsZero() {
 		head += fmt.Sprintf(" for %s, since %s", timespan.Short(max(0, now.Sub(at))), terminal.Clock(at, now))
 	}

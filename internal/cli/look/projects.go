@@ -14,7 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
@@ -121,7 +120,7 @@ func queryProject(ctx context.Context, o project.Opened) *runningProject {
 		p.Answers, p.Name, p.Attention, p.Since = true, st.Project, len(st.Attention), st.Controller.StartedAt
 		for state, n := range st.Summary {
 			p.Agents += n
-			if state == show.StateRunning {
+			if state == status.StateRunning {
 				p.Running += n
 			}
 		}

@@ -89,7 +89,7 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	if n := st.Inbox.Parked; n > 0 {
 		text := line("tasks", "%s parked after failed claims: coppice task ls --status parked",
 			plaintext.Plural(n, "task"))
-		lines = append(lines, show.PaintState(p, show.NeedsInput, text))
+		lines = append(lines, show.PaintState(p, status.ShownNeedsInput, text))
 	}
 	return lines
 }

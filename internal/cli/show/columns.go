@@ -52,7 +52,7 @@ func StartsColumn() Column {
 
 // StateColumn shows the state.
 func StateColumn() Column {
-	return NodeColumn("STATE", func(n status.Node) string { return plaintext.Line(State(n)) })
+	return NodeColumn("STATE", func(n status.Node) string { return plaintext.Line(n.Shown()) })
 }
 
 // UptimeColumn shows how long a node has been running.
@@ -73,10 +73,10 @@ func NextAtColumn() Column {
 // ReasonColumn shows why a node is in its state.
 func ReasonColumn() Column {
 	return NodeColumn("REASON", func(n status.Node) string {
-		if State(n) == NeedsInput {
+		if n.Shown() == status.ShownNeedsInput {
 			return questionText(n)
 		}
-		if n.Kind == "agent" && State(n) == StateRunning {
+		if n.Kind == "agent" && n.Shown() == status.StateRunning {
 			return n.Tasks // its reason is only why it was started
 		}
 		return cmp.Or(reasonText(n), n.Tasks)

@@ -61,7 +61,7 @@ func NodeTable(nodes []status.Node, columns []Column, most, width int, p termina
 	now := time.Now()
 	rows, states := make([][]string, len(nodes)), make([]string, len(nodes))
 	for i, n := range nodes {
-		states[i] = State(n)
+		states[i] = n.Shown()
 		for _, c := range columns {
 			rows[i] = append(rows[i], strings.ReplaceAll(c.Text(i, n, now), "\t", " "))
 		}
@@ -101,7 +101,7 @@ func chooseRows(rows [][]string, states []string, n int) ([][]string, []string, 
 	n-- // for the line that counts the hidden rows
 	notRunning := 0
 	for _, s := range states[1:] {
-		if s != StateRunning {
+		if s != status.StateRunning {
 			notRunning++
 		}
 	}
@@ -111,7 +111,7 @@ func chooseRows(rows [][]string, states []string, n int) ([][]string, []string, 
 		if len(chosenRows) == n {
 			break
 		}
-		if s == StateRunning {
+		if s == status.StateRunning {
 			if running == 0 {
 				continue
 			}

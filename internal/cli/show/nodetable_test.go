@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 func TestFit(t *testing.T) {
 	t.Parallel()
-	const R, Q = StateRunning, "quarantined"
+	const R, Q = status.StateRunning, "quarantined"
 	for _, test := range []struct {
 		states []string
 		n      int

@@ -23,7 +23,7 @@ func questionText(n status.Node) string {
 
 func uptime(n status.Node) string {
 	switch n.State {
-	case StateRunning, StateStopping, stateDegraded:
+	case status.StateRunning, status.StateStopping, status.Degraded:
 		return timespan.Short(time.Duration(n.Uptime * float64(time.Second)).Truncate(time.Second))
 	}
 	return "-"
@@ -31,10 +31,10 @@ func uptime(n status.Node) string {
 
 // nextText returns when a node starts again, or why it does not.
 func nextText(n status.Node, now time.Time) string {
-	switch State(n) {
-	case NeedsInput:
+	switch n.Shown() {
+	case status.ShownNeedsInput:
 		return questionText(n)
-	case StateRunning, StateStarting:
+	case status.StateRunning, status.StateStarting:
 		return ""
 	}
 	if at := untilNextStart(n, now); at != "" {
@@ -45,7 +45,7 @@ func nextText(n status.Node, now time.Time) string {
 
 // reasonText returns why a node is in its state.
 func reasonText(n status.Node) string {
-	if n.Kind == "agent" && n.State == StateRunning && n.Loop != "" {
+	if n.Kind == "agent" && n.State == status.StateRunning && n.Loop != "" {
 		return "its last exit: " + plaintext.Line(exitText(n))
 	}
 	return withLastExit(n, n.Reason)
@@ -72,24 +72,8 @@ func untilNextStart(n status.Node, now time.Time) string {
 
 // withLastExit appends the last exit of a node that does not run.
 func withLastExit(n status.Node, text string) string {
-	if !n.Failed || n.State == StateRunning || n.State == StateStarting || n.State == stateDegraded {
+	if !n.Failed || n.State == status.StateRunning || n.State == status.StateStarting || n.State == status.Degraded {
 		return plaintext.Line(text)
 	}
 	return strings.TrimSpace(plaintext.Line(text + " (" + n.LastExit + ")"))
-}
-
-// Since returns when a node entered its state: its start if it runs, otherwise its last event. It
-// is zero if that is unknown.
-func Since(x status.Explanation) time.Time {
-	switch {
-	case State(x.Node) == NeedsInput:
-		return x.Node.NeedsInput.At
-	case x.Node.Loop != "" && x.Node.State != StateRunning: // the loop began before the last exit
-		return time.Time{}
-	case (x.Node.State == StateRunning || x.Node.State == StateStarting) && x.Node.StartedAt != nil:
-		return *x.Node.StartedAt
-	case len(x.History) > 0:
-		return x.History[len(x.History)-1].Time
-	}
-	return time.Time{}
 }

@@ -13,7 +13,7 @@ import (
 func TestReasonOfCrashLoop(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	n := status.Node{Kind: "agent", State: StateRunning, Loop: status.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
+	n := status.Node{Kind: "agent", State: status.StateRunning, Loop: status.CrashLoop, Reason: "it always restarts", LastExit: "exit code 3", Failed: true}
 	if got := ReasonColumn().Text(0, n, now); got != "its last exit: exit code 3" {
 		t.Errorf("REASON: %q", got)
 	}
@@ -21,7 +21,8 @@ func TestReasonOfCrashLoop(t *testing.T) {
 		t.Errorf("NEXT: %q", got)
 	}
 	n.State = "restarting"
-	if at := Since(status.Explanation{Node: n, History: []event.Event{{Time: now}}}); !at.IsZero() {
+	x := status.Explanation{Node: n, History: []event.Event{{Time: now}}}
+	if at := x.Since(); !at.IsZero() {
 		t.Errorf("in a crash loop since %v", at)
 	}
 }

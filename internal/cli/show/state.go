@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
@@ -14,73 +13,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/timespan"
 )
 
-// States of nodes in the API that more than colours depend on.
-const (
-	StateRunning   = "running"
-	StateStarting  = "starting"
-	StateStopping  = "stopping"
-	StateStopped   = "stopped"
-	StateWaiting   = "waiting"
-	stateSuspended = "suspended"
-	stateDegraded  = status.Degraded
-)
-
-// States shown instead of running, where they matter more.
-const (
-	Draining   = "draining"    // finishing its work
-	NeedsInput = "needs input" // waiting for a person
-	CrashLoop  = "crash loop"  // fails repeatedly
-	GivenUp    = "given up"    // its limit was reached
-)
-
-// State returns the state of a node to show to people.
-func State(n status.Node) string {
-	switch {
-	case n.Aide != nil && n.State == StateStopped:
-		return n.Aide.State // idle, done, stopped
-	case n.Loop == status.CrashLoop:
-		return CrashLoop
-	case n.State != StateRunning:
-	case n.NeedsInput != nil:
-		return NeedsInput
-	case n.Drain != nil:
-		return Draining
-	}
-	return StateWords(n.State)
-}
-
 // PaintState colours text by state: green for running, yellow for transitions, red for problems.
 func PaintState(p terminal.Paint, state, text string) string {
-	switch StateWords(state) {
-	case StateRunning:
+	switch status.ToneOf(state) {
+	case status.Good:
 		return p.Green(text)
-	case StateStarting, StateStopping, "restarting", "waiting", Draining, NeedsInput, stateDegraded:
+	case status.Busy, status.Ask:
 		return p.Yellow(text)
-	case "quarantined", GivenUp, "paused", CrashLoop, "restart loop", "rejected":
+	case status.Bad:
 		return p.Red(text)
 	}
 	return p.Dim(text)
 }
 
-// StateWords returns a state of the API as words.
-func StateWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
-
 // PoolText summarizes the size of a pool in a line.
 func PoolText(p pool.Info) string {
-	if p.Retired {
-		return fmt.Sprintf("no longer in the file, %d live, %d to finish", p.Instances, p.Draining)
-	}
-	text := fmt.Sprintf("%d wanted (%d..%d), %d live", p.Size, p.Min, p.Max, p.Instances)
-	if p.Draining > 0 {
-		text += fmt.Sprintf(", %d to finish", p.Draining)
-	}
-	if p.Booting {
-		text += ", on_boot runs"
-	}
-	if p.Error != "" {
-		text += "; the check fails: " + p.Error
-	}
-	return terminal.Cell(plaintext.Line(text))
+	return terminal.Cell(plaintext.Line(p.Text()))
 }
 
 // CheckText explains the size of a pool by the last result of its check.
@@ -112,7 +60,7 @@ func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.
 	if len(faults) > 0 {
 		a.Reason, faults = faults[0], faults[1:]
 	}
-	text := plaintext.Line(a.Path) + " " + PaintState(p, a.State, StateWords(a.State))
+	text := plaintext.Line(a.Path) + " " + PaintState(p, a.State, status.StateWords(a.State))
 	if a.Reason != "" {
 		text += ": " + plaintext.Line(a.Reason)
 	}
@@ -133,7 +81,8 @@ func AttentionOf(a status.Attention, faults []string, now time.Time, p terminal.
 func StateCounts(summary map[string]int, p terminal.Paint) (counts []string) {
 	for _, state := range slices.Sorted(maps.Keys(summary)) {
 		if n := summary[state]; n > 0 {
-			counts = append(counts, PaintState(p, state, plaintext.Line(fmt.Sprintf("%d %s", n, StateWords(state)))))
+			text := plaintext.Line(fmt.Sprintf("%d %s", n, status.StateWords(state)))
+			counts = append(counts, PaintState(p, state, text))
 		}
 	}
 	return counts

@@ -132,7 +132,7 @@ func (v *Live) nodes(c *daemon.Controller) []status.Node {
 		return nil
 	}
 	for i := range all[1:] {
-		if n := &all[1+i]; n.State == show.StateStopped && n.LastExit == "" {
+		if n := &all[1+i]; n.State == status.StateStopped && n.LastExit == "" {
 			// The agent is temporary, and its supervisor has dropped it.
 			v.ends.Complete(n)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -86,7 +85,7 @@ func TestLiveSizes(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	for i := range 20 {
-		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/%s%d", strings.Repeat("long-", 10), i), Kind: "agent", State: show.StateRunning, InWindow: 345, LimitMax: 400, LimitCounts: "starts", Uptime: 3600})
+		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/%s%d", strings.Repeat("long-", 10), i), Kind: "agent", State: status.StateRunning, InWindow: 345, LimitMax: 400, LimitCounts: "starts", Uptime: 3600})
 	}
 	stop, _ := foreground.NewStopper()
 	v := NewLive(nil, nil, stop)

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -55,7 +54,7 @@ func (f *fakeFleet) attach(path string, done func(error) tea.Msg) tea.Cmd {
 func shopFleet() *fakeFleet {
 	agent := func(path, state string) status.Node {
 		n := status.Node{Path: path, Kind: "agent", State: state, Incarnation: 1, LimitMax: 5}
-		if state == show.StateRunning {
+		if state == status.StateRunning {
 			n.Uptime = 60
 		}
 		return n
@@ -64,10 +63,10 @@ func shopFleet() *fakeFleet {
 	f.data = snapshot{
 		status: status.Status{Project: "t", Summary: map[string]int{"running": 3}, Controller: status.Controller{Uptime: 90}},
 		nodes: []status.Node{
-			{Path: "t", Kind: "supervisor", State: show.StateRunning, Strategy: "one_for_one"},
-			{Path: "t/shop", Kind: "supervisor", State: show.StateRunning, Strategy: "one_for_all"},
-			agent("t/shop/web", show.StateRunning), agent("t/shop/flaky", show.StateRunning),
-			agent("t/api", show.StateRunning), agent("t/fla", show.StateStopped),
+			{Path: "t", Kind: "supervisor", State: status.StateRunning, Strategy: "one_for_one"},
+			{Path: "t/shop", Kind: "supervisor", State: status.StateRunning, Strategy: "one_for_all"},
+			agent("t/shop/web", status.StateRunning), agent("t/shop/flaky", status.StateRunning),
+			agent("t/api", status.StateRunning), agent("t/fla", status.StateStopped),
 		},
 		used: map[string]usage.Resources{
 			"t/shop/web":   {CPU: 0.1, Memory: 1 << 20},
@@ -280,7 +279,7 @@ func TestTopMoves(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	for i := range 40 {
-		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent", State: show.StateRunning})
+		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent", State: status.StateRunning})
 	}
 	d := newTopTest(t, f, 80, 24)
 	for _, test := range []struct{ keys, want string }{
@@ -389,9 +388,9 @@ func TestTopSizes(t *testing.T) {
 	long := "t/shop/" + strings.Repeat("long-", 9) + "agent" // 50 letters
 	at := time.Now().Add(5 * time.Minute)
 	f.data.nodes = append(f.data.nodes[:4:4], append([]status.Node{
-		{Path: long, Kind: "agent", State: show.StateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600, LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
+		{Path: long, Kind: "agent", State: status.StateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600, LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
 		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at, LastExit: "exit code 7", Failed: true},
-		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: show.StateRunning, Uptime: 1},
+		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: status.StateRunning, Uptime: 1},
 	}, f.data.nodes[4:]...)...)
 	hostile := "\x1b[2J\x1b]52;c;eA==\x07hostile\u009b2J\u202e\xff " + strings.Repeat("x語", 300)
 	f.text["t/shop/web"] = []string{displayLine(hostile), displayLine("1%\r2%")}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -42,14 +41,14 @@ func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrde
 	filter = strings.ToLower(filter)
 	rows := slices.DeleteFunc(slices.Clone(nodes), func(n status.Node) bool {
 		return order != byTree && n.Kind != "agent" ||
-			!strings.Contains(strings.ToLower(n.Path), filter) && !strings.Contains(show.State(n), filter)
+			!strings.Contains(strings.ToLower(n.Path), filter) && !strings.Contains(n.Shown(), filter)
 	})
 	compare := func(a, b status.Node) int {
 		switch order {
 		case byName:
 			return strings.Compare(a.Path, b.Path)
 		case byState:
-			return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(show.State(a), show.State(b)))
+			return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(a.Shown(), b.Shown()))
 		case byCPU:
 			return cmp.Compare(used[b.Path].CPU, used[a.Path].CPU)
 		case byMemory:
@@ -68,16 +67,16 @@ func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrde
 
 // urgency ranks states: low for those likely to need a person, high for running.
 func urgency(n status.Node) int {
-	switch show.State(n) {
-	case "quarantined", show.GivenUp, "paused", show.CrashLoop:
+	switch n.Shown() {
+	case "quarantined", status.ShownGivenUp, "paused", status.ShownCrashLoop:
 		return 0
-	case show.NeedsInput:
+	case status.ShownNeedsInput:
 		return 1
 	case "restarting":
 		return 2
-	case show.StateStarting, show.StateStopping, show.StateWaiting, show.Draining:
+	case status.StateStarting, status.StateStopping, status.StateWaiting, status.ShownDraining:
 		return 3
-	case show.StateRunning:
+	case status.StateRunning:
 		return 5
 	}
 	return 4

@@ -186,7 +186,7 @@ func (m *topModel) headline() string {
 	states := show.StateCounts(m.status.Summary, m.paint)
 	if n := m.status.NeedsInput; n > 0 {
 		text := fmt.Sprintf("%d need input: coppice inbox", n)
-		states = append(states, show.PaintState(m.paint, show.NeedsInput, text))
+		states = append(states, show.PaintState(m.paint, status.ShownNeedsInput, text))
 	}
 	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
 	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(plaintext.Line(m.status.Project)), timespan.Short(up),
