@@ -12,7 +12,7 @@ TEST    := -race -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 # The packages that take longest, so that they begin first.
-LONG    := ./test ./tools/chaos ./internal/store/sqlite
+LONG    := ./test ./test/web ./tools/chaos ./internal/store/sqlite
 OTHERS  = $(LONG) $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN) $(LONG)),$(shell $(GO) list ./...))
 # In CI a test that fails is run once more, and the end of the run names it as one that is not certain. No
 # second run after a data race, and none that draws other cases: what was drawn is replayed.
@@ -22,7 +22,7 @@ FUZZTIME ?= 30s
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight screenshots generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -104,6 +104,10 @@ test-clis: deps
 ## midnight: use up the quota of 100 agents in the middle of 300 tasks (3 minutes)
 midnight:
 	$(GO) test ./test -run TestQuotaAtMidnight -midnight.long -v -timeout 30m
+
+## screenshots: take the pictures of the web page in the documentation
+screenshots:
+	$(GO) test ./test/web -count 1 -run TestScreenshots -args -screenshots ../../docs/images
 
 ## generate: write the documentation that is made from the code
 generate:

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # program:Debian package
-needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm patch:patch"
+needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm patch:patch chromium:chromium"
 
 missing() {
 	for pair in $needed; do
@@ -46,6 +46,7 @@ install() {
 install tools/mcpclient mcpclient      # the client of the Model Context Protocol that is not ours
 install editors/vscode/test vscode     # what highlights in VS Code
 install tools/lspclient lspclient      # the language client that editors are made of
+install tools/axe axe                  # what finds pages that are hard to use with assistive technology
 install tools/clis clis                # command lines of language models
 
 [ -n "$left" ] || exit 0

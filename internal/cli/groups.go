@@ -46,7 +46,7 @@ func groups() []group {
 			{"status", look.NewStatus}, {"ps ls", look.NewPs}, {"tree", look.NewTree}, {"top", top.New},
 			{"logs", look.NewLogs}, {"attach", look.NewAttach}, {"events", look.NewEvents},
 			{"explain", look.NewExplain}, {"inbox", mail.NewInbox}, {"quota", look.NewQuota},
-			{"cost", look.NewCost}, {"budget", look.NewBudget}, {"report", look.NewReport},
+			{"cost", look.NewCost}, {"budget", look.NewBudget}, {"report", look.NewReport}, {"web", look.NewWeb},
 			{"classify", look.NewClassify}, {"check-change", look.NewCheckChange},
 			{"doctor", look.NewDoctor},
 		}},

@@ -1,0 +1,112 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/question"
+)
+
+// asked is a question as the inbox shows it.
+type asked struct {
+	question.Question
+	ElementID   string
+	At, Until   string
+	Lines       []string
+	OtherAnswer bool // it takes any text
+	Operator    bool
+}
+
+// letter is a message as the inbox shows it.
+type letter struct {
+	mail.Message
+	ElementID string
+	At        string
+	Operator  bool
+}
+
+// inboxPage shows what waits for an answer.
+func (s *Server) inboxPage(ctx context.Context, q query) (*page, error) {
+	questions, err := question.List.Call(ctx, s.Client, question.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	messages, err := mail.List.Call(ctx, s.Client, mail.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{title: "Inbox", nav: "inbox", template: "inbox"}
+	slices.SortStableFunc(questions, func(a, b question.Question) int { return a.At.Compare(b.At) })
+	for _, one := range questions {
+		html, err := s.renderPart("question", asked{
+			Question: one, ElementID: "question-" + one.ID, At: stamp(one.At), Until: stamp(one.Deadline),
+			Lines: s.lastLines(ctx, one.From), OtherAnswer: len(one.Options) == 0, Operator: q.role == operator,
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, part{id: "question-" + one.ID, list: "questions", html: html})
+	}
+	for _, m := range messages {
+		html, err := s.renderPart("letter", letter{m, "mail-" + m.ID, stamp(m.At), q.role == operator})
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, part{id: "mail-" + m.ID, list: "letters", html: html})
+	}
+	counts, err := s.parts(map[string]any{
+		"inbox-counts": map[string]int{"Questions": len(questions), "Mail": len(messages)},
+	})
+	p.parts = append(p.parts, counts...)
+	return p, err
+}
+
+// lastLines returns the last lines of an agent's output. A question stays readable without them.
+func (s *Server) lastLines(ctx context.Context, path string) (lines []string) {
+	for l, err := range output.Logs(ctx, s.Client, output.Query{Paths: []string{path}, Lines: 5}) {
+		if err != nil {
+			return nil
+		}
+		if l.Between == nil && l.Path == path {
+			lines = append(lines, plaintext.OneLine(l.Line, maxLine))
+		}
+	}
+	return lines
+}
+
+// answer answers a question.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *session) {
+	text := cmp.Or(r.PostFormValue("option"), r.PostFormValue("answer"))
+	q, err := question.Answer.Call(r.Context(), s.Client, question.AnswerRequest{
+		ID: r.PostFormValue("id"), Answer: text, By: s.By,
+	})
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.back(w, r, who, q.ID+" of "+q.From+" is answered: "+q.Answer)
+}
+
+// handleMail reads or archives a message.
+func (s *Server) handleMail(w http.ResponseWriter, r *http.Request, who *session) {
+	ids := mail.IDs{IDs: []string{r.PostFormValue("id")}}
+	if r.PostFormValue("do") == "archive" {
+		if _, err := mail.Archive.Call(r.Context(), s.Client, ids); err != nil {
+			s.fail(w, err)
+			return
+		}
+		s.back(w, r, who, ids.IDs[0]+" is archived")
+		return
+	}
+	messages, err := mail.Read.Call(r.Context(), s.Client, ids)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.render(w, r, http.StatusOK, "mail", layout{Title: "Mail", Nav: "inbox", Role: operator, Data: messages})
+}

@@ -1,0 +1,47 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+)
+
+// allViews returns all pages that can be kept live.
+func (s *Server) allViews() []view {
+	return []view{
+		{"/", s.overview},
+		{"/tree", s.treePage},
+		{"/agent/", s.agentPage},
+		{"/events", s.eventsPage},
+		{"/events/", s.eventPage},
+		{"/inbox", s.inboxPage},
+	}
+}
+
+// entry is an entry of the menu.
+type entry struct {
+	Name, Label, URL, Key string
+}
+
+// menu returns the entries of the menu, with the letters that open them after g.
+func menu() []entry {
+	return []entry{
+		{"overview", "Overview", "/", "o"},
+		{"tree", "Tree", "/tree", "t"},
+		{"inbox", "Inbox", "/inbox", "i"},
+		{"events", "Events", "/events", "e"},
+	}
+}
+
+// parseTemplates parses the templates of all pages.
+func parseTemplates(assets map[string]asset) *template.Template {
+	t := template.New("").Funcs(template.FuncMap{
+		"asset":    func(name string) string { return assets[name].url },
+		"menu":     menu,
+		"actions":  actions,
+		"agentURL": agentURL,
+		"eventURL": func(number uint64) string { return fmt.Sprintf("/events/%d", number) },
+		"coloured": coloured,
+		"indent":   func(depth int) int { return min(depth, 8) },
+	})
+	return template.Must(t.ParseFS(files, "templates/*.html"))
+}
