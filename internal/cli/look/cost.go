@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -102,9 +101,9 @@ func costCells(name string, r cost.Row) []string {
 		if i > 0 {
 			calls = 0 // only the first says how many are unknown
 		}
-		cells = append(cells, show.Tokens(n, r.UnknownTokens, calls))
+		cells = append(cells, cost.TokensText(n, r.UnknownTokens, calls))
 	}
-	return append(cells, show.Dollars(r.Dollars, r.UnknownDollars, r.Calls))
+	return append(cells, cost.DollarsText(r.Dollars, r.UnknownDollars, r.Calls))
 }
 
 // alignRight pads all columns but the first, so that numbers end below each other.

@@ -48,8 +48,12 @@ Beyond this machine (--listen 0.0.0.0:7391) nobody can act, and nothing is encry
 				}
 				address := l.Addr().(*net.TCPAddr)
 				beyond := !address.IP.IsLoopback()
+				file, err := r.Find()
+				if err != nil {
+					return err
+				}
 				page := web.New(web.Options{
-					Client: c, ReadOnly: readOnly || beyond, By: command.UserName(), Logger: slog.Default(),
+					Client: c, File: file, ReadOnly: readOnly || beyond, By: command.UserName(), Logger: slog.Default(),
 				})
 				defer page.Close()
 				url := page.URL(address) + page.NewLink(readOnly)

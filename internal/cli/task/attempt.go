@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/task"
 )
@@ -47,7 +47,7 @@ func usedCells(u *task.Use) []string {
 		return []string{"unknown", "unknown", "unknown"}
 	}
 	return []string{
-		plaintext.Thousands(u.Calls), show.Tokens(u.Tokens, u.UnknownTokens, u.Calls),
-		show.Dollars(u.Dollars, u.UnknownDollars, u.Calls),
+		plaintext.Thousands(u.Calls), cost.TokensText(u.Tokens, u.UnknownTokens, u.Calls),
+		cost.DollarsText(u.Dollars, u.UnknownDollars, u.Calls),
 	}
 }

@@ -1,4 +1,4 @@
-package show
+package cost
 
 import (
 	"fmt"
@@ -6,17 +6,17 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
-// Tokens returns a sum of tokens as text; nil is unknown. The tokens of some calls are not in the sum. If calls is not
-// 0, the text says how many of the calls these are.
-func Tokens(sum *int64, unknown, calls int64) string {
+// TokensText returns a sum of tokens as text; nil is unknown. The tokens of some calls are not in the sum. If calls is
+// not 0, the text says how many of the calls these are.
+func TokensText(sum *int64, unknown, calls int64) string {
 	if sum == nil {
 		return "unknown"
 	}
 	return atLeast(plaintext.Thousands(*sum), unknown, calls)
 }
 
-// Dollars returns a sum of dollars as text, in the way of Tokens.
-func Dollars(sum *float64, unknown, calls int64) string {
+// DollarsText returns a sum of dollars as text, in the way of TokensText.
+func DollarsText(sum *float64, unknown, calls int64) string {
 	if sum == nil {
 		return "unknown"
 	}
