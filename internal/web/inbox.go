@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -79,34 +78,12 @@ func (s *Server) lastLines(ctx context.Context, path string) (lines []string) {
 	return lines
 }
 
-// answer answers a question.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *session) {
-	text := cmp.Or(r.PostFormValue("option"), r.PostFormValue("answer"))
-	q, err := question.Answer.Call(r.Context(), s.Client, question.AnswerRequest{
-		ID: r.PostFormValue("id"), Answer: text, By: s.By,
-	})
+// readMail shows a message, which counts as read then.
+func (s *Server) readMail(w http.ResponseWriter, r *http.Request, who *session) {
+	messages, err := mail.Read.Call(r.Context(), s.Client, mail.IDs{IDs: []string{r.PostFormValue("name")}})
 	if err != nil {
 		s.fail(w, err)
 		return
 	}
-	s.back(w, r, who, q.ID+" of "+q.From+" is answered: "+q.Answer)
-}
-
-// handleMail reads or archives a message.
-func (s *Server) handleMail(w http.ResponseWriter, r *http.Request, who *session) {
-	ids := mail.IDs{IDs: []string{r.PostFormValue("id")}}
-	if r.PostFormValue("do") == "archive" {
-		if _, err := mail.Archive.Call(r.Context(), s.Client, ids); err != nil {
-			s.fail(w, err)
-			return
-		}
-		s.back(w, r, who, ids.IDs[0]+" is archived")
-		return
-	}
-	messages, err := mail.Read.Call(r.Context(), s.Client, ids)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	s.render(w, r, http.StatusOK, "mail", layout{Title: "Mail", Nav: "inbox", Role: operator, Data: messages})
+	s.render(w, r, http.StatusOK, "mail", layout{Title: "Mail", Nav: "inbox", Role: who.role, Data: messages})
 }

@@ -115,6 +115,17 @@ func (l layout) List(id string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // templates have made it
 }
 
+// parameters returns names and values as the parameters of a URL, without those that are empty.
+func parameters(pairs ...string) url.Values {
+	v := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return v
+}
+
 // find returns the view of a path, and what of the path comes after that of the view.
 func (s *Server) find(urlPath string) (v view, rest string, ok bool) {
 	for _, v := range s.views {

@@ -46,6 +46,19 @@ func stamp(at time.Time) string {
 	return at.Round(time.Second).UTC().Format(time.RFC3339)
 }
 
+// stampOf is stamp for templates, where a time may be missing.
+func stampOf(at any) string {
+	switch at := at.(type) {
+	case time.Time:
+		return stamp(at)
+	case *time.Time:
+		if at != nil {
+			return stamp(*at)
+		}
+	}
+	return ""
+}
+
 // rowOf returns a node as a row.
 func rowOf(index int, n status.Node, now time.Time, dollars map[string]float64) row {
 	r := row{
@@ -214,7 +227,7 @@ func (s *Server) treePage(ctx context.Context, q query) (*page, error) {
 	for i, n := range nodes {
 		r := rowOf(i, n, now, dollars)
 		states[r.State] = true
-		if matches(r, d.Query) && (d.State == "" || d.State == r.State) {
+		if hasWords(r.Path+" "+r.State+" "+r.Why, d.Query) && (d.State == "" || d.State == r.State) {
 			rows = append(rows, r)
 		}
 	}
@@ -239,12 +252,7 @@ func (s *Server) treePage(ctx context.Context, q query) (*page, error) {
 func (d *treeData) sort(rows []row) {
 	for _, o := range sortOrders() {
 		c := sortColumn{Name: o.name, Label: o.label}
-		v := url.Values{}
-		for name, value := range map[string]string{"q": d.Query, "state": d.State, "sort": o.name} {
-			if value != "" {
-				v.Set(name, value)
-			}
-		}
+		v := parameters("q", d.Query, "state", d.State, "sort", o.name)
 		if o.name == d.Sort {
 			slices.SortStableFunc(rows, o.compare)
 			if c.Aria = "ascending"; d.Descending {
@@ -257,17 +265,6 @@ func (d *treeData) sort(rows []row) {
 		c.URL = "/tree?" + v.Encode()
 		d.Columns = append(d.Columns, c)
 	}
-}
-
-// matches reports whether a row has all words of a search.
-func matches(r row, search string) bool {
-	text := strings.ToLower(r.Path + " " + r.State + " " + r.Why)
-	for _, word := range strings.Fields(strings.ToLower(search)) {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
 }
 
 // dollarsToday returns what calls of agents have cost today, by path.

@@ -3,6 +3,9 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"net/url"
+
+	"github.com/coppice-dev/coppice/internal/status"
 )
 
 // allViews returns all pages that can be kept live.
@@ -14,6 +17,13 @@ func (s *Server) allViews() []view {
 		{"/events", s.eventsPage},
 		{"/events/", s.eventPage},
 		{"/inbox", s.inboxPage},
+		{"/tasks", s.tasksPage},
+		{"/tasks/", s.taskPage},
+		{"/work", s.workPage},
+		{"/orders/", s.orderPage},
+		{"/cost", s.costPage},
+		{"/config", s.configPage},
+		{"/system", s.systemPage},
 	}
 }
 
@@ -29,6 +39,11 @@ func menu() []entry {
 		{"tree", "Tree", "/tree", "t"},
 		{"inbox", "Inbox", "/inbox", "i"},
 		{"events", "Events", "/events", "e"},
+		{"tasks", "Tasks", "/tasks", "k"},
+		{"work", "Orders", "/work", "p"},
+		{"cost", "Cost", "/cost", "q"},
+		{"config", "Configuration", "/config", "c"},
+		{"system", "System", "/system", "s"},
 	}
 }
 
@@ -41,6 +56,13 @@ func parseTemplates(assets map[string]asset) *template.Template {
 		"agentURL": agentURL,
 		"eventURL": func(number uint64) string { return fmt.Sprintf("/events/%d", number) },
 		"coloured": coloured,
+		"stamp":    stampOf,
+		"tone":     status.ToneOf,
+		"words":    status.StateWords,
+		"taskURL":  taskURL,
+		"query":    url.QueryEscape,
+		"used":     usedText,
+		"percent":  func(share float64) int { return int(share * 100) },
 		"indent":   func(depth int) int { return min(depth, 8) },
 	})
 	return template.Must(t.ParseFS(files, "templates/*.html"))

@@ -23,7 +23,9 @@ type Options struct {
 	Client *api.Client // of the daemon; it must not act for an agent
 	// ReadOnly keeps everybody from acting. Otherwise the link by which they came decides.
 	ReadOnly bool
-	// By is the name of the person who answers questions; may be empty.
+	// File is the configuration of the project.
+	File string
+	// By is the name of the person who acts; may be empty.
 	By     string
 	Logger *slog.Logger
 }
@@ -89,8 +91,8 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /log/{path...}", s.signedIn(s.rawLog))
 	mux.Handle("POST /logout", s.signedIn(s.logout))
 	mux.Handle("POST /act", s.acts(s.act))
-	mux.Handle("POST /answer", s.acts(s.answer))
-	mux.Handle("POST /mail", s.acts(s.handleMail))
+	mux.Handle("POST /do/{what}", s.acts(s.do))
+	mux.Handle("POST /mail", s.acts(s.readMail))
 	mux.Handle("GET /", s.signedIn(s.servePage))
 	return secure(http.NewCrossOriginProtection().Handler(mux))
 }

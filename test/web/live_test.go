@@ -106,7 +106,7 @@ func TestWithoutScripts(t *testing.T) {
 	click(`button[value="yes"]`)
 	b.awaitText("is answered: yes")
 	perform(b, chromedp.SendKeys(chromedp.CSS("textarea"), "Ada <b>"))
-	click(`form[action="/answer"] button.primary`)
+	click(`form[action="/do/answer"] button.primary`)
 	b.awaitText("is answered: Ada <b>")
 	click(`form[action="/logout"] button`)
 	b.awaitText("You are signed out")

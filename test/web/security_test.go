@@ -101,16 +101,18 @@ func TestReadOnly(t *testing.T) {
 	f := newFleet(t, agent("api", `coppice agent ask "Shall I?" --option yes --option no; exec sleep 1000`))
 	s := f.web("--read-only")
 	c, cookie := s.client(s.link)
-	for _, path := range []string{"/", "/tree", "/agent/shop/api", "/events", "/inbox"} {
+	for _, path := range []string{"/", "/tree", "/agent/shop/api", "/events", "/inbox", "/tasks", "/work", "/cost", "/config", "/system"} {
 		status, body := s.send(c, cookie, "GET", path, nil, nil)
 		if status != 200 || strings.Contains(body, `method="post"`) || strings.Contains(body, `name="action"`) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
 	for path, form := range map[string]url.Values{
-		"/act":    {"action": {"stop"}, "path": {"shop/api"}},
-		"/answer": {"id": {"q-1"}, "option": {"yes"}},
-		"/mail":   {"id": {"m-1"}, "do": {"archive"}},
+		"/act":        {"action": {"stop"}, "path": {"shop/api"}},
+		"/do/answer":  {"name": {"q-1"}, "option": {"yes"}},
+		"/do/archive": {"name": {"m-1"}},
+		"/do/reload":  {},
+		"/mail":       {"name": {"m-1"}},
 	} {
 		if status, body := s.send(c, cookie, "POST", path, form, nil); status != http.StatusForbidden {
 			t.Errorf("%s: %d %s", path, status, body)
