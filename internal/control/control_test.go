@@ -130,8 +130,9 @@ func newManager(t *testing.T, db store.Store) *Manager {
 		Desired:     func() []reconcile.Desired { return nil },
 		Observe:     func() map[string]*reconcile.Observed { return nil },
 		RemoveFirst: func(map[string]*reconcile.Observed) map[string][]string { return nil },
-		BeforePass:  func() {}, AfterPlan: func() {}, Interval: func() time.Duration { return time.Hour },
-		Go: func(do func(context.Context)) { go do(ctx) }, Stopping: ctx.Done(), Ended: ctx.Done(),
+		BeforePass:  func() {}, AfterPlan: func() {}, AfterPass: func(time.Duration) {},
+		Interval: func() time.Duration { return time.Hour },
+		Go:       func(do func(context.Context)) { go do(ctx) }, Stopping: ctx.Done(), Ended: ctx.Done(),
 	})
 	go loop.Run(ctx)
 	tree := &Tree{

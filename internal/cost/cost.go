@@ -107,6 +107,28 @@ func (a amount) sum() Sum {
 	return Sum{a.Counts, u.Tokens(), u.Dollars}
 }
 
+// Used is what a call or a run adds to the ledger.
+type Used struct {
+	Agent   string // path
+	CLI     agentcli.CLI
+	Version string // of the command line
+	Counts
+	Models  agentcli.Models
+	Unknown int // objects in its output whose kind is not known
+}
+
+// used returns what an entry has added to the ledger.
+func (e Entry) used(a amount) Used {
+	u := Used{Agent: e.Agent, CLI: e.CLI, Version: e.Version, Counts: a.Counts, Models: agentcli.Models{}}
+	for model, p := range a.Models {
+		u.Models[model] = p.Usage
+	}
+	for _, n := range e.Record.Unknown {
+		u.Unknown += max(0, n)
+	}
+	return u
+}
+
 // dropped returns the amount of calls of which nothing is known.
 func dropped(calls int64) amount {
 	c := Counts{Calls: calls, UnknownTokens: calls, UnknownDollars: calls, UnknownTurns: calls}

@@ -27,6 +27,9 @@ type Options struct {
 	Task func(path string, incarnation uint64) (id string, attempt int)
 	// Counted is called after calls or runs of an agent were counted; it may be nil.
 	Counted func(ctx context.Context, path string, incarnation uint64)
+	// Added is called once for each call that was written, and for each run that has ended. It must not block, and
+	// may be nil. What was written although the store could not say so is missing.
+	Added func(Used)
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
 }
@@ -191,6 +194,9 @@ func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 	w.put(runKey(r.Agent), m.next(r, number, a, s, now))
 	if w.err == nil {
 		_, w.err = l.Store.Apply(ctx, store.Fence{}, w.conds, w.ops)
+	}
+	if w.err == nil && l.Added != nil {
+		l.Added(e.used(a))
 	}
 	return true, w.err
 }

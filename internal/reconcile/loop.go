@@ -21,6 +21,7 @@ type LoopOptions struct {
 	Held        func(Delay)                   // is called once when a limit begins to delay a restart
 	BeforePass  func()
 	AfterPlan   func()
+	AfterPass   func(took time.Duration)
 	Interval    func() time.Duration        // the longest time between two passes
 	Starts      int                         // the number of starts at the same time
 	Go          func(func(context.Context)) // runs something in the background
@@ -213,6 +214,7 @@ func (l *Loop) pass(context.Context) time.Time {
 		return time.Time{}
 	default:
 	}
+	begun := time.Now()
 	l.o.BeforePass()
 	select {
 	case <-l.events: // this pass sees what it was
@@ -252,6 +254,7 @@ func (l *Loop) pass(context.Context) time.Time {
 			l.do(ctx, a)
 		})
 	}
+	l.o.AfterPass(time.Since(begun))
 	return res.Next
 }
 

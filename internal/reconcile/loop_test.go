@@ -14,6 +14,7 @@ import (
 type loopFleet struct {
 	*Loop
 	passes atomic.Int64
+	took   atomic.Int64 // all of them, in nanoseconds
 	mu     sync.Mutex
 	phases map[string]Phase
 	ends   map[string]chan struct{} // of starts
@@ -61,7 +62,8 @@ func startLoop(t *testing.T, n int, needs map[int]int) *loopFleet {
 			}
 		},
 		Held: func(Delay) {}, BeforePass: func() {}, AfterPlan: func() {},
-		Interval: func() time.Duration { return time.Minute }, Starts: n,
+		AfterPass: func(took time.Duration) { f.took.Add(int64(took)) },
+		Interval:  func() time.Duration { return time.Minute }, Starts: n,
 		Go: func(f func(context.Context)) { wg.Go(func() { f(ctx) }) },
 	})
 	wg.Go(func() { f.Run(ctx) })
@@ -92,6 +94,10 @@ func TestPassesWhileFleetStarts(t *testing.T) {
 				}
 				if n := f.passes.Load() - before; n < row.least || n > row.most {
 					t.Errorf("%d passes, want %d to %d", n, row.least, row.most)
+				}
+				time.Sleep(10 * time.Second) // no pass is in progress
+				if took := time.Duration(f.took.Load()); took != time.Duration(f.passes.Load())*passTime {
+					t.Errorf("%d passes have taken %v", f.passes.Load(), took)
 				}
 			})
 		})

@@ -186,7 +186,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	s := Status{
-		Project: m.opts.Fleet().RootPath, Controller: m.source.controller(), Summary: summarize(nodes),
+		Project: m.opts.Fleet().RootPath, Controller: m.source.controller(), Summary: Summarize(nodes),
 		Suspended: m.opts.Suspended(), Inbox: m.opts.Inbox(), Store: m.opts.Store(), Config: m.opts.Config(),
 		Orders: m.opts.Orders(), Gates: m.opts.Gates(),
 	}
@@ -203,8 +203,8 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// summarize counts the agents by state. Every state of a supervisor's child is there.
-func summarize(nodes []Node) map[string]int {
+// Summarize counts the agents by state. Every state of a supervisor's child is there.
+func Summarize(nodes []Node) map[string]int {
 	counts := make(map[string]int)
 	for st := supervisor.Stopped; st <= supervisor.Suspended; st++ {
 		counts[st.String()] = 0

@@ -166,6 +166,15 @@ func (s *State) Count(f Filter) (n int, err error) {
 	return n, nil
 }
 
+// Counts returns the number of tasks by status.
+func (s *State) Counts() map[Status]int {
+	counts := map[Status]int{}
+	for _, status := range Statuses() {
+		counts[status] = s.index.counts[countKey{status: status, all: true}]
+	}
+	return counts
+}
+
 // Parked returns the number of parked tasks.
 func (s *State) Parked() int { return s.index.counts[countKey{status: Parked, all: true}] }
 

@@ -69,6 +69,9 @@ func TestParking(t *testing.T) {
 	if err != nil || len(all) != 1 || q.Parked() != 1 {
 		t.Errorf("%v, %d, %v", all, q.Parked(), err)
 	}
+	if n := q.Counts(); len(n) != len(task.Statuses()) || n[task.Parked] != 1 || n[task.Open] != 0 {
+		t.Errorf("%v", n)
+	}
 	a := agent("t/a", 4)
 	begin(t, q, a)
 	_, err = tryClaim(t.Context(), q, a, task.Claiming{Pools: []string{"p"}})

@@ -32,6 +32,12 @@ func (q *Queue) Parked() (n int) {
 	return n
 }
 
+// Counts returns the number of tasks by status. Like Parked it waits for nothing.
+func (q *Queue) Counts() (counts map[task.Status]int) {
+	q.engine.peek(func(s *task.State) { counts = s.Counts() })
+	return counts
+}
+
 // PausedPools returns the pools whose tasks are not claimed, or one at a time. Like Parked it waits for nothing, so
 // that a view for people also works while the store does not.
 func (q *Queue) PausedPools() (all []pools.Pool) {

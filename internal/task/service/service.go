@@ -141,6 +141,9 @@ func (s *Service) Gates() []task.Gate { return s.blocked.Gates() }
 // Parked returns the number of parked tasks.
 func (s *Service) Parked() int { return s.queue.Parked() }
 
+// Counts returns the number of tasks by status.
+func (s *Service) Counts() map[task.Status]int { return s.queue.Counts() }
+
 // Run releases the tasks of ended incarnations in the background, and removes old tasks. pending
 // reports whether it is not known yet if an agent is running.
 func (s *Service) Run(pending func(path string) bool) {
