@@ -78,7 +78,8 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 		return l, r.Errors()
 	}
 	document.Remove("include")
-	f := file{root: spec.Node{Name: setting.ProjectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()}}
+	f := file{root: spec.Node{Name: setting.ProjectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()},
+		metrics: spec.Metrics{MaxAgents: spec.DefaultMetricsAgents}}
 	if translate := formatOf(name).translate; translate != nil {
 		f.orders.translation = translate(r, document, dir, g)
 		document = f.orders.translation.Document
@@ -115,6 +116,9 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
 	tree.OTLP, tree.Services = f.otlp, services
+	if f.metrics.Listen != "" {
+		tree.Metrics = f.metrics
+	}
 	l.Tree = tree
 	return l, nil
 }

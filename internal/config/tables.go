@@ -30,6 +30,7 @@ type file struct {
 	budgets     []budgetForm
 	services    []serviceForm
 	otlp        spec.OTLP
+	metrics     spec.Metrics
 }
 
 // group is a [[supervisor]] while it is read.
@@ -138,6 +139,9 @@ func fileTable() toml.Table[file] {
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},
 				Read: toml.Sub(otlpTable(), func(f *file) *spec.OTLP { return &f.otlp })},
+			{Name: "metrics", Type: "table", Doc: "metrics for Prometheus, and health checks",
+				Also: []string{"prometheus", "monitoring", "health"},
+				Read: toml.Sub(metricsTable(), func(f *file) *spec.Metrics { return &f.metrics })},
 			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},

@@ -81,6 +81,9 @@ func accepts(old, tree *spec.Tree) error {
 	if old.OTLP != tree.OTLP {
 		return &RestartError{"the address of [otlp]", spec.Quote(old.OTLP.Listen), spec.Quote(tree.OTLP.Listen)}
 	}
+	if old.Metrics != tree.Metrics {
+		return &RestartError{"[metrics]", old.Metrics.String(), tree.Metrics.String()}
+	}
 	return nil
 }
 

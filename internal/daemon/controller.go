@@ -27,6 +27,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/metrics"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
@@ -69,6 +70,8 @@ type Options struct {
 	Once bool
 	// Work is the directory of the files of runs of Aidefiles and of workers of pipelines; empty if there is none.
 	Work string
+	// Metrics are the settings of what is exported to Prometheus; nothing is counted if they have no address.
+	Metrics spec.Metrics
 	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
 	// Output receives the lines that hooks of agents write; it may be nil.
@@ -123,7 +126,8 @@ type Controller struct {
 	budgets    *budget.Manager
 	work       *service.Service
 	orders     *dispatch.Dispatcher
-	checks     *gate.Runner // nil without Jobs
+	checks     *gate.Runner     // nil without Jobs
+	metrics    *metrics.Metrics // nil if there are none
 
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
@@ -180,6 +184,7 @@ func newController(o Options) (*Controller, error) {
 	if o.Jobs != nil {
 		c.checks = gate.NewRunner(o.Jobs.Dir(), o.Logger)
 	}
+	c.metrics = newMetrics(c)
 	c.tree = newTree(c)
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
@@ -284,6 +289,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
 	c.background.run(c.costs.Run)
+	c.background.run(func(ctx context.Context) { c.metrics.Run(ctx, c.before) })
 	c.background.run(c.budgets.Run)
 	c.background.run(func(ctx context.Context) { c.lasting.run(ctx) })
 	c.pools.Start()

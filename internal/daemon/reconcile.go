@@ -38,9 +38,10 @@ func newLoop(c *Controller) *reconcile.Loop {
 			c.hashes.Save()
 			notify(c.lasting.look)
 		},
-		Interval: func() time.Duration { return c.fleet().Patrol.Interval },
-		Starts:   c.fleet().Patrol.Starts,
-		Go:       c.background.run, Stopping: c.down, Ended: c.ended,
+		AfterPass: func(took time.Duration) { c.metrics.Passed(took) },
+		Interval:  func() time.Duration { return c.fleet().Patrol.Interval },
+		Starts:    c.fleet().Patrol.Starts,
+		Go:        c.background.run, Stopping: c.down, Ended: c.ended,
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -109,10 +110,14 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer listener.Close()
 
+	measured := tree.Metrics
+	if o.Sandbox != nil { // which does not take the ports of the project
+		measured = spec.Metrics{}
+	}
 	c, err := Open(ctx, Options{
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
-		Admit:  listener.Admit,
+		Admit: listener.Admit, Metrics: measured,
 		Config: loaded.Config, Load: load,
 	})
 	if err != nil {
@@ -128,6 +133,10 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 			MaxConns: 1024, // of agents, which keep them open
 		}
 		working.Go(func() { receiver.Run(serving, listen) })
+	}
+	if c.metrics != nil {
+		s := httpserver.Server{Name: "metrics", Handler: c.metrics.Handler(), Logger: o.Logger}
+		working.Go(func() { s.Run(serving, measured.Listen) })
 	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {
@@ -169,6 +178,7 @@ func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
 	if c.Started(ctx) != nil {
 		return // it has ended before
 	}
+	c.metrics.Started()
 	sd.SdNotify(false, sd.SdNotifyReady)
 	if ready != nil {
 		ready(c)

@@ -372,6 +372,7 @@ func mustOpen(t testing.TB, s *stage, db store.Store, tree *spec.Tree) *Controll
 	t.Helper()
 	c, err := Open(context.Background(), Options{
 		Tree: tree, Store: db, Runtimes: []runtime.Runtime{s}, Logger: slog.New(slog.DiscardHandler),
+		Metrics: tree.Metrics,
 	})
 	if err != nil {
 		t.Fatal(err)

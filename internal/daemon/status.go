@@ -80,14 +80,19 @@ func (s modelSource) store() status.Store {
 			kept.Error = fmt.Sprintf("%d records are damaged; the first: %s", len(keys), kept.Error)
 		}
 	}
-	err := s.c.log.Err()
-	if w, ok := s.c.opts.Store.(interface{ Waiting() error }); ok && err == nil {
-		err = w.Waiting() // also before the first event is refused
-	}
-	if err != nil {
+	if err := s.c.writable(); err != nil {
 		kept.OK, kept.Error = false, err.Error()
 	}
 	return kept
+}
+
+// writable returns why the store accepts no writes at present, or nil.
+func (c *Controller) writable() error {
+	err := c.log.Err()
+	if w, ok := c.opts.Store.(interface{ Waiting() error }); ok && err == nil {
+		err = w.Waiting() // also before the first event is refused
+	}
+	return err
 }
 
 // triggered returns what is shown of an agent with an Aidefile in addition to other agents;

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/supervisor"
@@ -11,6 +12,25 @@ import (
 type OTLP struct {
 	Listen string // address and port; empty if there is no receiver
 }
+
+// Metrics are the settings of the metrics for Prometheus.
+type Metrics struct {
+	Listen    string // address and port; empty if there are none
+	MaxAgents int    // agents with series of their own, from 1 to MaxMetricsAgents
+}
+
+func (m Metrics) String() string {
+	if m.Listen == "" {
+		return "none"
+	}
+	return fmt.Sprintf("%s with at most %d agents", m.Listen, m.MaxAgents)
+}
+
+// Bounds of Metrics.
+const (
+	DefaultMetricsAgents = 1000
+	MaxMetricsAgents     = 100_000
+)
 
 // Patrol holds the settings of reconciliation. In Tree.Patrol, defaults are filled in from
 // DefaultPatrol.

@@ -36,6 +36,8 @@ type Tree struct {
 	Services []Service
 	// OTLP receives what command lines of language models export.
 	OTLP OTLP
+	// Metrics are exported to Prometheus; zero if they are not.
+	Metrics Metrics
 }
 
 // Node is a supervisor.

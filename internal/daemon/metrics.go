@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/budget"
+	"github.com/coppice-dev/coppice/internal/metrics"
+	"github.com/coppice-dev/coppice/internal/order/dispatch"
+	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/quota"
+	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/task"
+)
+
+// newMetrics returns the metrics of a controller; nil if the file wants none.
+func newMetrics(c *Controller) *metrics.Metrics {
+	if c.opts.Metrics.Listen == "" {
+		return nil
+	}
+	path := ""
+	if p, ok := c.opts.Store.(interface{ Path() string }); ok {
+		path = p.Path()
+	}
+	return metrics.New(metrics.Options{
+		Project: c.opts.Tree.Root.Name, Version: c.opts.Version, StartedAt: c.started,
+		MaxAgents: c.opts.Metrics.MaxAgents, Logger: c.opts.Logger, Stopping: c.down, StorePath: path,
+		Follow:   c.log.Follow,
+		Nodes:    func() ([]status.Node, error) { return c.status.Nodes(context.Background(), "") },
+		Interval: func() time.Duration { return c.fleet().Patrol.Interval },
+		Root: func() error {
+			_, err := c.root.Count()
+			return err
+		},
+		Writable:  c.writable,
+		Questions: func() []question.Question { return c.questions.List("", false) },
+		Tasks:     func() map[task.Status]int { return c.work.Counts() },
+		Orders:    func() []dispatch.View { return c.orders.List() },
+		Quotas:    func() []quota.Info { return c.quotas.All() },
+		Budgets:   func() []budget.Info { return c.budgets.Budgets() },
+	})
+}
