@@ -28,6 +28,7 @@ func newMetrics(c *Controller) *metrics.Metrics {
 		Follow:   c.log.Follow,
 		Nodes:    func() ([]status.Node, error) { return c.status.Nodes(context.Background(), "") },
 		Interval: func() time.Duration { return c.fleet().Patrol.Interval },
+		LastPass: func() time.Time { return c.loop.LastPass() },
 		Root: func() error {
 			_, err := c.root.Count()
 			return err

@@ -135,8 +135,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		working.Go(func() { receiver.Run(serving, listen) })
 	}
 	if c.metrics != nil {
-		s := httpserver.Server{Name: "metrics", Handler: c.metrics.Handler(), Logger: o.Logger}
-		working.Go(func() { s.Run(serving, measured.Listen) })
+		working.Go(func() { c.metrics.Serve(serving, measured.Listen) })
 	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {

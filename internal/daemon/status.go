@@ -22,7 +22,7 @@ func newStatus(c *Controller) *status.Model {
 		Unlisted: c.tree.Unlisted, Session: c.agents.Session, AttachCommand: c.agents.AttachCommand,
 		Health: c.health, Drains: c.drains, Pools: c.pools, Triggered: source.triggered,
 		Waits: c.loop.Waits, Standing: source.standing,
-		Resumable: c.control.IsProjectSuspended,
+		Resumable: c.control.IsProjectSuspended, LastPass: c.loop.LastPass,
 	})
 }
 

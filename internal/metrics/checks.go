@@ -64,12 +64,12 @@ const minPassAge = 3 * time.Second
 
 // checkReconcile checks that the last reconciliation pass is younger than three intervals.
 func (m *Metrics) checkReconcile(now time.Time) error {
-	at := m.passed.Load()
-	if at == 0 {
+	at := m.o.LastPass()
+	if at.IsZero() {
 		return errors.New("no pass has ended yet")
 	}
 	most := max(3*m.o.Interval(), minPassAge)
-	if age := now.Sub(time.Unix(0, at)); age > most {
+	if age := now.Sub(at); age > most {
 		return fmt.Errorf("the last pass has ended %s ago, more than %s", age.Round(time.Second), most)
 	}
 	return nil

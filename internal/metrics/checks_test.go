@@ -40,7 +40,7 @@ func TestReady(t *testing.T) {
 			of:   func(p *parts) { p.Interval = func() time.Duration { return time.Millisecond } },
 			then: func(*parts, *Metrics) { time.Sleep(3 * time.Second) }},
 		"no pass yet": {
-			then: func(_ *parts, m *Metrics) { m.passed.Store(0) },
+			then: func(p *parts, _ *Metrics) { p.passed = time.Time{} },
 			want: "[+]root ok\n[+]store ok\n[-]reconcile failed: no pass has ended yet\n" +
 				"[+]starts ok\n[+]stopping ok\n"},
 		"starts in progress": {

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
@@ -42,6 +44,7 @@ type Options struct {
 	Follow   func(ctx context.Context, after uint64, f event.Filter) iter.Seq2[event.Event, error]
 	Nodes    func() ([]status.Node, error)
 	Interval func() time.Duration // the longest time between two reconciliation passes
+	LastPass func() time.Time     // when the last one has ended; zero before the first
 	Root     func() error         // asks the root supervisor whether it answers; it may block
 	Writable func() error         // why the store accepts no writes, or nil
 	Stopping <-chan struct{}      // closed when the daemon is asked to stop
@@ -63,7 +66,6 @@ type Metrics struct {
 	root     prober
 
 	gathering chan struct{} // has a token while a scrape is gathered
-	passed    atomic.Int64  // when the last reconciliation pass has ended, in nanoseconds since 1970; 0 before
 	started   atomic.Bool
 	passes    prometheus.Histogram
 	delay     prometheus.Histogram
@@ -132,7 +134,6 @@ func (m *Metrics) histogram(of id, buckets ...float64) prometheus.Histogram {
 func (m *Metrics) Passed(took time.Duration) {
 	if m != nil {
 		m.passes.Observe(took.Seconds())
-		m.passed.Store(time.Now().UnixNano())
 	}
 }
 
@@ -141,6 +142,15 @@ func (m *Metrics) Started() {
 	if m != nil {
 		m.started.Store(true)
 	}
+}
+
+// Serve answers on an address until ctx ends. Whoever can reach an address beyond this machine may use any name for it.
+func (m *Metrics) Serve(ctx context.Context, address string) {
+	s := httpserver.Server{Name: "metrics", Handler: m.Handler(), Logger: m.o.Logger}
+	if at, err := netip.ParseAddrPort(address); err == nil && !at.Addr().IsLoopback() {
+		s.Hosts = []string{"*"}
+	}
+	s.Run(ctx, address)
 }
 
 // Handler returns the handler of /metrics, /livez and /readyz.

@@ -39,13 +39,14 @@ var start = time.Unix(1_764_398_400, 0)
 // parts are what a fixture reads; tests change them.
 type parts struct {
 	Options
-	nodes []status.Node
-	down  chan struct{}
+	nodes  []status.Node
+	passed time.Time // when the last pass has ended
+	down   chan struct{}
 }
 
 // newParts returns the parts of a daemon in which nothing is.
 func newParts() *parts {
-	p := &parts{down: make(chan struct{})}
+	p := &parts{down: make(chan struct{}), passed: time.Now()}
 	p.Options = Options{
 		Project: "shop", Version: "1.0", StartedAt: start, MaxAgents: 1000,
 		Logger: slog.New(slog.DiscardHandler),
@@ -53,8 +54,8 @@ func newParts() *parts {
 			return func(func(event.Event, error) bool) {}
 		},
 		Nodes:    func() ([]status.Node, error) { return p.nodes, nil },
-		Interval: func() time.Duration { return time.Minute },
-		Root:     func() error { return nil }, Writable: func() error { return nil }, Stopping: p.down,
+		Interval: func() time.Duration { return time.Minute }, LastPass: func() time.Time { return p.passed },
+		Root: func() error { return nil }, Writable: func() error { return nil }, Stopping: p.down,
 		Questions: func() []question.Question { return nil },
 		Tasks:     func() map[task.Status]int { return nil },
 		Orders:    func() []dispatch.View { return nil },

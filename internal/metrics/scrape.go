@@ -109,8 +109,8 @@ func (m *Metrics) update(r reading) {
 	m.setOrders(r.orders)
 	once := &series{metrics: m.metrics}
 	g := func(of id, value float64, values ...string) { once.set(m.scrape, of, value, values...) }
-	if at := m.passed.Load(); at != 0 {
-		g(reconcileLast, seconds(time.Unix(0, at)))
+	if at := m.o.LastPass(); !at.IsZero() {
+		g(reconcileLast, seconds(at))
 	}
 	g(storeWritable, number(r.writable))
 	if r.bytes > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/supervisor"
@@ -39,6 +40,8 @@ type Loop struct {
 	starts   chan struct{} // has a token for each start in progress
 	applying sync.Mutex    // held while the desired state changes, and while a pass is planned
 
+	passed atomic.Int64 // when the last pass has ended, in nanoseconds since 1970; 0 before
+
 	mu       sync.Mutex
 	busy     map[string]bool    // paths of actions in progress, except starts
 	starting map[string]bool    // paths of starts in progress, which may be ended meanwhile
@@ -50,6 +53,14 @@ type Loop struct {
 	awaiting int                // calls of AwaitIdle that wait
 	due      time.Time          // of the next pass, if nothing happens before
 	restarts map[string]Restart // of agents that have drifted, since ResetRestarts
+}
+
+// LastPass returns when the last pass has ended; the zero time before the first.
+func (l *Loop) LastPass() time.Time {
+	if at := l.passed.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // The pause after a pass is pauseFactor times as long as the pass took, within bounds: passes
@@ -254,6 +265,7 @@ func (l *Loop) pass(context.Context) time.Time {
 			l.do(ctx, a)
 		})
 	}
+	l.passed.Store(time.Now().UnixNano())
 	l.o.AfterPass(time.Since(begun))
 	return res.Next
 }

@@ -53,6 +53,8 @@ type Live struct {
 	Waits func(path string) (reconcile.Delay, bool)
 	// Standing returns what the reconciler makes of a node; nil if it is not in the fleet.
 	Standing func(n Node, now time.Time) *Standing
+	// LastPass returns when the last reconciliation pass has ended.
+	LastPass func() time.Time
 	// Resumable reports whether a person has suspended the project.
 	Resumable func() bool
 }
@@ -85,7 +87,7 @@ func (live) serving() bool { return true }
 
 func (l live) controller() Controller {
 	return Controller{PID: os.Getpid(), Host: l.opts.Host, Version: l.Version, StartedAt: l.Started,
-		Uptime: time.Since(l.Started).Seconds()}
+		Uptime: time.Since(l.Started).Seconds(), ReconciledAt: l.LastPass()}
 }
 
 func (l live) nodes(path string) ([]Node, error) {

@@ -166,6 +166,8 @@ type Controller struct {
 	Version   string    `json:"version" doc:"Version of the program."`
 	StartedAt time.Time `json:"started_at" doc:"When it started."`
 	Uptime    float64   `json:"uptime_seconds" minimum:"0" doc:"How long it has been running."`
+
+	ReconciledAt time.Time `json:"reconciled_at,omitzero" doc:"When the last reconciliation pass has ended; missing before the first."`
 }
 
 // Inbox counts what waits for people.

@@ -30,12 +30,13 @@ type need struct {
 // summary is the state of the daemon in short.
 type summary struct {
 	status.Status
-	Counts    []count
-	Oldest    string // since when somebody has waited for longest
-	Cost      string
-	Unknown   int64 // calls of which the cost is not known
-	StartedAt string
-	Agents    int
+	Counts     []count
+	Oldest     string // since when somebody has waited for longest
+	Cost       string
+	Unknown    int64 // calls of which the cost is not known
+	StartedAt  string
+	Reconciled string // when the last reconciliation pass has ended
+	Agents     int
 }
 
 // overview shows what needs a person first.
@@ -56,12 +57,12 @@ func (s *Server) overview(ctx context.Context, q query) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := summary{Status: st, StartedAt: stamp(st.Controller.StartedAt), Unknown: report.Total.UnknownDollars, Cost: "-"}
+	v := summaryOf(st)
+	v.Unknown, v.Cost = report.Total.UnknownDollars, "-"
 	if report.Total.Dollars != nil && report.Total.Calls > 0 {
 		v.Cost = dollarText(*report.Total.Dollars)
 	}
 	v.count(nodes, quotas)
-	v.Controller.Uptime = 0 // which would change the page all the time
 	p := &page{title: "Overview", nav: "overview", template: "overview"}
 	p.parts, err = s.parts(map[string]any{"counts": v, "daemon": v})
 	if err != nil {
@@ -85,6 +86,15 @@ func (s *Server) overview(ctx context.Context, q query) (*page, error) {
 			html: template.HTML(`<li id="need-none" class="none">Nothing needs you.</li>`)})
 	}
 	return p, nil
+}
+
+// summaryOf returns the state of the daemon, without its uptime, which would change the page all the time.
+func summaryOf(st status.Status) summary {
+	v := summary{
+		Status: st, StartedAt: stamp(st.Controller.StartedAt), Reconciled: stamp(st.Controller.ReconciledAt),
+	}
+	v.Controller.Uptime = 0
+	return v
 }
 
 // whereIs returns the page of what needs a person.

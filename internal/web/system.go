@@ -90,8 +90,7 @@ func (s *Server) systemPage(ctx context.Context, q query) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := summary{Status: st, StartedAt: stamp(st.Controller.StartedAt)}
-	v.Controller.Uptime = 0 // which would change the page all the time
+	v := summaryOf(st)
 	p := &page{title: "System", nav: "system", template: "system"}
 	if p.parts, err = s.parts(map[string]any{"daemon": v}); err != nil || q.at > 0 {
 		return p, err
