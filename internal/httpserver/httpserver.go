@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -109,8 +110,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return fmt.Errorf("serving %s on %s: %w", s.Name, l.Addr(), err)
 }
 
-// serve answers a request, unless it is for a host that this server does not answer for.
+// serve answers a request, unless it is for a host that this server does not answer for. A panic ends only this
+// request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if v := recover(); v != nil {
+			if v != http.ErrAbortHandler { //nolint:errorlint // which net/http compares, too
+				s.Logger.Error("a request has panicked", "request", r.Method+" "+r.URL.Path, "panic", v,
+					"stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler) // so that half an answer is not taken for a whole one
+		}
+	}()
 	if !s.answersFor(r.Host) {
 		http.Error(w, fmt.Sprintf("%s is not served under the name %.100q: use localhost or an IP address", s.Name,
 			r.Host), http.StatusMisdirectedRequest)

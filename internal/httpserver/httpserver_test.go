@@ -76,6 +76,32 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
+// A request that panics ends alone, and the log has the reason.
+func TestPanic(t *testing.T) {
+	log := make(lines, 1)
+	at := serve(t, &Server{
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic("no luck")
+			}
+		}),
+	})
+	conn := dial(t, at)
+	io.WriteString(conn, "GET /panic HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if line := <-log; !strings.Contains(line, "no luck") || !strings.Contains(line, "GET /panic") {
+		t.Error(line)
+	}
+	if answer, _ := io.ReadAll(conn); len(answer) > 0 {
+		t.Errorf("%s", answer)
+	}
+	conn = dial(t, at)
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Errorf("%s, %v", answer, err)
+	}
+}
+
 // Connections that do nothing give way to new ones; those that serve a request do not.
 func TestManyConnections(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -137,7 +163,10 @@ func serve(t *testing.T, s *Server) string {
 	l := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	s.Name, s.Logger = "the tests", slog.New(slog.DiscardHandler)
+	s.Name = "the tests"
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
 	go func() { done <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
