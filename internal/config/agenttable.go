@@ -196,7 +196,7 @@ restart_window = "1h"
 				Also: []string{"state", "memory", "values"}, Read: readBeliefs},
 			{Name: "notify", Type: "boolean", Default: "false", Doc: "lets it report its status as systemd " +
 				"services do (`sd_notify`): it gets a `NOTIFY_SOCKET`, and its status is shown. `ready = { " +
-				"notify = true }` and `watchdog` imply that. See [What services say of themselves](notify.md)",
+				"notify = true }` and `watchdog` imply that. See [What services say of themselves](sd-notify.md)",
 				Also: []string{"sd_notify", "sdnotify"},
 				Read: toml.Bool(func(a *agent) *bool { return &a.Notify })},
 			{Name: "watchdog", Type: "duration", Doc: "the longest time from one `WATCHDOG=1` to the next, at " +

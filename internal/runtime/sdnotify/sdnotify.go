@@ -21,7 +21,7 @@ const (
 )
 
 // Message is a parsed message. Other assignments that systemd knows are ignored on purpose: see
-// docs/notify.md.
+// docs/sd-notify.md.
 type Message struct {
 	Ready     bool          // READY=1
 	Reloading bool          // RELOADING=1; ends with the next READY=1
