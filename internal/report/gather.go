@@ -35,10 +35,7 @@ type Gathered struct {
 // Gather asks a daemon, or the records of one that does not run, for what has happened since a time.
 func Gather(ctx context.Context, c *api.Client, since, now time.Time) (g Gathered, err error) {
 	g = Gathered{Since: since, Now: now, Attempts: make(map[string][]task.Attempt)}
-	if g.Status, err = status.Get.Call(ctx, c, api.None{}); err != nil {
-		return g, err
-	}
-	if g.Questions, err = question.List.Call(ctx, c, question.ListRequest{}); err != nil {
+	if err := g.gatherNeeds(ctx, c); err != nil {
 		return g, err
 	}
 	if err := g.gatherTasks(ctx, c); err != nil {
@@ -66,7 +63,6 @@ func (g *Gathered) gatherTasks(ctx context.Context, c *api.Client) error {
 		into   *[]task.Task
 		filter task.Filter
 	}{
-		{&g.Parked, task.Filter{Statuses: []string{string(task.Parked)}}},
 		{&g.Closed, task.Filter{Statuses: []string{string(task.Closed)}, EndedSince: since}},
 		{&g.Tried, task.Filter{EndedSince: since}},
 		{&g.Waiting, task.Filter{Statuses: []string{string(task.Blocked), string(task.Deferred)}}},

@@ -67,6 +67,7 @@ type Need struct {
 	Subject string    `json:"subject"` // a path, a question such as q-7, a task, or daemon, project, store, inbox
 	State   string    `json:"state"`   // such as crash_loop, quarantined, question, parked
 	Text    string    `json:"text"`
+	From    string    `json:"from,omitempty"`   // the agent or other sender of a question
 	NextAt  time.Time `json:"next_at,omitzero"` // when it goes on without a person
 	Command string    `json:"command"`          // the command that helps
 }
