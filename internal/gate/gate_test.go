@@ -36,6 +36,12 @@ func sh(dir, script string) Check {
 	}
 }
 
+// input adds standard input to a check.
+func input(c Check, text string) Check {
+	c.Input = []byte(text)
+	return c
+}
+
 // mkfifo creates a FIFO that a script reads from; release unblocks one reader.
 func mkfifo(t *testing.T, name string) (release func()) {
 	t.Helper()
@@ -74,6 +80,10 @@ func TestRunner(t *testing.T) {
 		{"takes too long", Check{Argv: []string{"sleep", "4325"}, Dir: dir, Limit: 50 * time.Millisecond}, false,
 			"timed out after 50ms", ""},
 		{"cannot be run", Check{Argv: []string{"./missing"}, Dir: dir, Limit: limit}, false, "missing", "missing"},
+		{"reads", input(sh(dir, "read x; read y; echo $y $x"), "one\ntwo\n"), true, "completed", "two one"},
+		{"reads nothing", input(sh(dir, "exit 4"), strings.Repeat("x", 1<<20)), false, "exit code 4", ""},
+		{"leaves a reader", input(sh(dir, "sleep 4327 <&0 >/dev/null 2>&1 & exit 5"), strings.Repeat("x", 1<<20)), false,
+			"exit code 5", ""},
 		{"writes much", sh(dir, "head -c 3000000 /dev/zero | tr '\\0' x; exit 3"), false, "exit code 3", "x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ type Check struct {
 	Dir   string
 	Env   []string // complete, see proc.Environ
 	Limit time.Duration
+	Input []byte // standard input
 }
 
 // Result is the result of a check.
@@ -103,7 +105,12 @@ func (r *Runner) Run(ctx context.Context, c Check) Result {
 		r.sweeper.Sweep(ctx, one)
 	}()
 	env := append(c.Env[:len(c.Env):len(c.Env)], r.mark, one)
-	p, err := proc.Start(proc.Command{Argv: c.Argv, Dir: c.Dir, Env: env}, proc.Output{})
+	stdin, endInput, err := pipe(c.Input)
+	if err != nil {
+		return Result{Exit: err.Error()}
+	}
+	defer endInput()
+	p, err := proc.Start(proc.Command{Argv: c.Argv, Dir: c.Dir, Env: env, Stdin: stdin}, proc.Output{})
 	if err != nil {
 		return Result{Exit: err.Error(), Output: []string{err.Error()}}
 	}
@@ -125,4 +132,26 @@ func (r *Runner) Run(ctx context.Context, c Check) Result {
 		Open: killed == "" && exit.Kind == supervisor.Normal, Exit: cmp.Or(killed, exit.String()),
 		Output: p.LastOutput(),
 	}
+}
+
+// pipe returns a file from which input is read; nil for no input. A program that does not read it is not waited for.
+func pipe(input []byte) (file *os.File, end func(), err error) {
+	if len(input) == 0 {
+		return nil, func() {}, nil
+	}
+	file, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		w.Write(input)
+		w.Close()
+	}()
+	return file, func() {
+		file.Close()
+		w.Close()
+		<-written
+	}, nil
 }
