@@ -2,244 +2,191 @@ package test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/exectest"
-	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/notify"
 )
 
-const readyNotify = `ready = { notify = true }`
+// hook is the server of a webhook.
+type hook struct {
+	url string
 
-// failureData returns the error of an event, and the rest of its data.
-func failureData(t *testing.T, e event.Event) (string, map[string]any) {
+	mu       sync.Mutex
+	messages []notify.Message
+	fails    int // requests that are answered with an error
+}
+
+func newHook(t *testing.T) *hook {
 	t.Helper()
-	var data map[string]any
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		t.Fatal(err)
+	h := &hook{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		var m notify.Message
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		switch {
+		case h.fails > 0:
+			h.fails--
+			w.WriteHeader(http.StatusInternalServerError)
+		case err != nil || json.Unmarshal(body, &m) != nil:
+			t.Errorf("%v: %s", err, body)
+		default:
+			h.messages = append(h.messages, m)
+		}
+	}))
+	t.Cleanup(s.Close)
+	h.url = s.URL
+	return h
+}
+
+func (h *hook) toml(name string, keys ...string) string {
+	return fmt.Sprintf("[[notify]]\nname = %q\nvia = \"webhook\"\nurl = %q\ndigest = \"0s\"\n%s\n", name, h.url,
+		strings.Join(keys, "\n"))
+}
+
+// told returns the states and texts of all needs that were told, in order.
+func (h *hook) told() (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range h.messages {
+		for _, n := range m.Needs {
+			all = append(all, n.State+": "+n.Text)
+		}
 	}
-	text, _ := data["error"].(string)
-	return text, data
+	return all
 }
 
-// eachRuntime runs a test for agents of both runtimes.
-func eachRuntime(t *testing.T, test func(t *testing.T, keys ...string)) {
-	t.Run("proc", func(t *testing.T) {
-		t.Parallel()
-		test(t)
+// awaitTold waits for so many needs, and expects those.
+func (h *hook) awaitTold(t *testing.T, want ...string) {
+	t.Helper()
+	var told []string
+	eventually(t, strings.Join(want, ", "), func() bool {
+		told = h.told()
+		return len(told) >= len(want)
 	})
-	t.Run("tmux", func(t *testing.T) {
-		needTmux(t)
-		t.Parallel()
-		test(t, inTmux)
-	})
+	if !slices.EqualFunc(told, want, strings.HasPrefix) {
+		t.Fatalf("told of %q, want %q", told, want)
+	}
 }
 
-// A frozen service is replaced, with the reason. (In tmux it cannot freeze: tmux continues stopped
-// processes.)
-func TestWatchdogFrozen(t *testing.T) {
+// A person is told of a question once, also when the daemon is killed; and that it was killed.
+func TestNotifyOnce(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, agentTOML("a", `exec coppice-test-pulse`, readyNotify, `watchdog = "3s"`))
+	h := newHook(t)
+	h.fails = 1
+	f := newFleet(t, h.toml("hook"), tokenKeeperTOML("a"))
 	f.do("up", "-d")
-	n := f.awaitStatus("t/a", "at work")
-	if out := f.do("ps"); !strings.Contains(out, "STATUS") || !strings.Contains(out, "at work") {
-		t.Errorf("ps: %s", out)
+	f.agentAsks("a", "Deploy now?")
+	h.awaitTold(t, "question: t/a asks: Deploy now?")
+	m := h.messages[0]
+	if m.Project != "t" || m.Kind != notify.KindNeeds || m.Title != "t: t/a asks: Deploy now?" ||
+		m.Text != "- t/a asks: Deploy now?\n  coppice answer q-1" || m.Needs[0].Subject != "q-1" {
+		t.Errorf("%+v", m)
 	}
-	if out := f.do("tree"); !strings.Contains(out, "at work") {
-		t.Errorf("tree: %s", out)
-	}
-	if out := f.do("explain", "a"); !strings.Contains(out, "it says: at work") || !strings.Contains(out, "its watchdog") {
-		t.Errorf("explain: %s", out)
-	}
-	exectest.Signal(t, n.PID, syscall.SIGSTOP)
-	f.awaitNode("t/a", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
-	crashes := f.events(event.AgentCrashed, "t/a")
-	if len(crashes) != 1 {
-		t.Fatalf("crashes: %v", crashes)
-	}
-	if text, _ := failureData(t, crashes[0]); text != "watchdog: nothing heard for 3s" {
-		t.Errorf("the reason is %q", text)
-	}
-	if n := f.node("t/a"); n.Restarts != 1 || n.LastExit != "watchdog: nothing heard for 3s" {
-		t.Errorf("%+v", n)
-	}
-	if _, err := os.Stat(fmt.Sprint("/proc/", n.PID)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the frozen process is still there: %v", err)
-	}
+	f.awaitEvent(event.NotifyFailed, "", 0)
+	f.awaitEvent(event.NotifySent, "", 0)
+	f.crash()
+	f.do("up", "-d")
+	h.awaitTold(t, "question: t/a asks: Deploy now?", "was_down: the last daemon was killed or has crashed; its ")
+	f.agentAsks("a", "And now?")
+	h.awaitTold(t, "question: t/a asks: Deploy now?", "was_down: ", "question: t/a asks: And now?")
+	f.do("down")
+	f.do("up", "-d") // that daemon has ended in order
+	f.wantAgentCode(0, "a", 2, "ask", "Really?", "--no-wait")
+	h.awaitTold(t, "question: t/a asks: Deploy now?", "was_down: ", "question: t/a asks: And now?",
+		"question: t/a asks: Really?")
 }
 
-// awaitStatus waits for a status text of a running agent.
-func (f *fleet) awaitStatus(path, status string) (n status.Node) {
-	f.t.Helper()
-	eventually(f.t, path+" to say "+status, func() bool {
-		n = f.node(path)
-		return n.StatusText == status && n.State == "running"
-	})
-	return n
+// A question that is answered in quiet hours is not mentioned afterwards; changes of the file apply at once.
+func TestNotifyQuiet(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	clock := func(d time.Duration) string { return time.Now().Add(d).Format("15:04") }
+	quiet := fmt.Sprintf("quiet = \"%s-%s\"", clock(-2*time.Hour), clock(2*time.Hour))
+	f := newFleet(t, h.toml("hook", quiet, `urgent = "stopped"`), tokenKeeperTOML("a"),
+		agentTOML("b", "exit 3", `restart = "never"`))
+	f.try("up", "-d") // it exits with 1, since b has failed
+	h.awaitTold(t, "stopped: exit code 3")
+	f.agentAsks("a", "Deploy now?")
+	f.agentAsks("a", "Which one?")
+	eventually(t, "two pending needs", func() bool { return strings.Contains(f.do("notify", "ls"), "pending 2") })
+	f.do("answer", "q-1", "yes")
+	f.edit(quiet+"\n", "")
+	h.awaitTold(t, "stopped: exit code 3", "question: t/a asks: Which one?")
 }
 
-// sayer returns an agent that sends the notifications that the test wants.
-func sayer(t *testing.T, dir string) (script string, say func(words ...string)) {
-	t.Helper()
-	words := filepath.Join(dir, "words")
-	if err := syscall.Mkfifo(words, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w, err := os.OpenFile(words, os.O_RDWR, 0)
+// The examples of docs/notifications.md work.
+func TestNotifyPage(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "notifications.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() })
-	return "exec coppice-test-say words", func(words ...string) {
-		for _, word := range words {
-			if !strings.HasPrefix(word, "exit ") {
-				word = strconv.Quote(word)
-			}
-			if _, err := w.WriteString(word + "\n"); err != nil {
-				t.Fatal(err)
-			}
-		}
+	h, page := newHook(t), string(data)
+	const url = "http://127.0.0.1:8080/coppice"
+	if !strings.Contains(page, url) {
+		t.Fatal("the page has another URL")
 	}
-}
-
-// No agent fails for what it did while no daemon ran. The next daemon knows the earlier
-// notifications.
-func TestWatchdogWithoutDaemon(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, keys ...string) {
-		dir, err := filepath.EvalSymlinks(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		script, say := sayer(t, dir)
-		f := fleetIn(t, dir,
-			agentTOML("a", script, append(keys, `watchdog = "3s"`)...),
-			agentTOML("b", `exec coppice-test-pulse`, append(keys, readyNotify, `watchdog = "3s"`)...))
-		say("STATUS=before\nWATCHDOG=1")
-		f.do("up", "-d")
-		pulse := f.node("t/b")
-		before := f.awaitStatus("t/a", "before")
-		f.crash()
-		time.Sleep(4 * time.Second) // longer than both watchdogs
-		f.do("up", "-d")
-		if n := f.node("t/a"); n.PID != before.PID || n.StatusText != "before" {
-			t.Errorf("after the daemon came back: %+v, before: %+v", n, before)
-		}
-		say("WATCHDOG=1\nSTATUS=after")
-		f.awaitStatus("t/a", "after")
-
-		// The agent is silent now, but a daemon that was stopped for a while cannot blame it for
-		// that.
-		pid := f.status().Controller.PID
-		exectest.Signal(t, pid, syscall.SIGSTOP)
-		time.Sleep(4 * time.Second)
-		exectest.Signal(t, pid, syscall.SIGCONT)
-		if n := f.node("t/a"); n.PID != before.PID {
-			t.Errorf("after the daemon was frozen: %+v", n)
-		}
-		f.awaitNode("t/a", "is condemned in the end", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
-		if n := f.node("t/b"); n.PID != pulse.PID || n.State != "running" {
-			t.Errorf("who was never silent: %+v", n)
-		}
+	f := newFleet(t, strings.ReplaceAll(block(t, page, "toml"), url, h.url))
+	f.do("up", "-d")
+	h.awaitTold(t, "question: t/coder asks: Deploy now?")
+	for line := range strings.Lines(block(t, page, "sh")) {
+		f.do(strings.Fields(line)[1:]...)
+	}
+	var m notify.Message
+	if text := f.awaitFile("night.ndjson"); json.Unmarshal([]byte(text), &m) != nil || m.Kind != notify.KindTest {
+		t.Errorf("%s", text)
+	}
+	if out := f.do("notify", "ls"); !strings.Contains(out, "hook via webhook\n") ||
+		!strings.Contains(out, "  on      was_down, store\n") || strings.Contains(out, "pending") {
+		t.Errorf("%s", out)
+	}
+	if out := f.do("notify", "test", "hook"); out != "hook via webhook: sent\n" {
+		t.Errorf("%s", out)
+	}
+	f.edit("cat >> night.ndjson", "echo no room >&2; exit 3")
+	out := ""
+	eventually(t, "a failure", func() bool {
+		out, err = f.try("notify", "test")
+		return err != nil
 	})
-}
+	if !strings.Contains(out, "night via command: failed: sh: exit code 3: no room\n") ||
+		!strings.Contains(out, "1 of 2 messages not delivered") {
+		t.Errorf("%s", out)
+	}
+	f.wantFailure(3, []string{"notify", "test", "hok"}, `did you mean "hook"?`)
 
-// The last status of an agent is reported with its exit.
-func TestAnnouncedEnd(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, keys ...string) {
-		dir, err := filepath.EvalSymlinks(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		script, say := sayer(t, dir)
-		f := fleetIn(t, dir, agentTOML("a", script, append(keys, `notify = true`)...))
-		f.do("up", "-d")
-		say("STATUS=that was it", "STOPPING=1", "exit 0")
-		f.awaitNode("t/a", "ends", func(n status.Node) bool { return n.Incarnation == 2 && n.State == "running" })
-		if n := f.node("t/a"); n.StatusText != "" {
-			t.Errorf("its successor says what it has said: %+v", n)
-		}
-		say("STOPPING=1\nERRNO=28\nSTATUS=no space", "exit 4")
-		f.awaitNode("t/a", "fails", func(n status.Node) bool { return n.Incarnation == 3 && n.State == "running" })
-		say("WATCHDOG=trigger")
-		f.awaitNode("t/a", "is condemned", func(n status.Node) bool { return n.Incarnation == 4 && n.State == "running" })
-		if exits := f.events(event.AgentExited, "t/a"); len(exits) != 1 {
-			t.Errorf("exits: %v", exits)
-		} else if _, data := failureData(t, exits[0]); data["announced"] != true || data["status_text"] != "that was it" || data["exit"] != "normal" {
-			t.Errorf("exit: %v", data)
-		}
-		crashes := f.events(event.AgentCrashed, "t/a")
-		if len(crashes) != 2 {
-			t.Fatalf("crashes: %v", crashes)
-		}
-		if text, data := failureData(t, crashes[0]); text != "exit code 4" || data["announced"] != nil || data["errno"] != 28.0 || data["status_text"] != "no space" {
-			t.Errorf("failure: %v", data)
-		}
-		if text, _ := failureData(t, crashes[1]); !strings.Contains(text, "WATCHDOG=trigger") {
-			t.Errorf("the reason is %q", text)
-		}
-	})
-}
-
-// A service written for systemd is an agent without changes: here coppice itself.
-func TestCoppiceInCoppice(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, agentTOML("inner", `exec coppice up`, `dir = "inner"`, readyNotify, `watchdog = "5s"`, `shutdown = { grace = "20s" }`))
-	if err := os.Mkdir(filepath.Join(f.dir, "inner"), 0o700); err != nil {
+	sample, got := map[string]any{}, map[string]any{}
+	if err := json.Unmarshal([]byte(block(t, page, "json")), &sample); err != nil {
 		t.Fatal(err)
 	}
-	inner := fleetIn(t, filepath.Join(f.dir, "inner"), agentTOML("a", `exec sleep 1000`))
-	f.do("up", "-d")
-	// It is ready when its agents are.
-	f.awaitState("t/inner", "running")
-	if a := inner.node("t/a"); a.State != "running" {
-		t.Errorf("the inner agent: %+v", a)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text, err := json.Marshal(h.messages[0])
+	if err != nil || json.Unmarshal(text, &got) != nil {
+		t.Fatal(err)
 	}
-	if x := f.explain("t/inner"); !strings.Contains(fmt.Sprint(x.Evidence), "its watchdog") {
-		t.Errorf("evidence: %q", x.Evidence)
+	for key, want := range sample {
+		is := got[key]
+		if key == "id" || key == "at" {
+			continue
+		}
+		if s := strings.ReplaceAll(fmt.Sprint(want), "shop", "t"); fmt.Sprint(is) != s {
+			t.Errorf("%s is %v, and %s on the page", key, is, s)
+		}
 	}
-	eventually(t, "a sign of life", func() bool { return strings.Contains(fmt.Sprint(f.explain("t/inner").Evidence), "heard of it") })
-
-	// It ends when something else stops it.
-	inner.do("down")
-	n := f.awaitNode("t/inner", "comes back", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 2 })
-	if exits := f.events(event.AgentExited, "t/inner"); len(exits) != 1 {
-		t.Errorf("exits: %v", exits)
-	} else if _, data := failureData(t, exits[0]); data["announced"] != true {
-		t.Errorf("exit: %v", data)
+	if len(got) != len(sample) {
+		t.Errorf("the page has %d keys, and the message %d", len(sample), len(got))
 	}
-
-	// It is frozen.
-	exectest.Signal(t, n.PID, syscall.SIGSTOP)
-	f.awaitNode("t/inner", "is replaced", func(n status.Node) bool { return n.State == "running" && n.Incarnation == 3 })
-	crashes := f.events(event.AgentCrashed, "t/inner")
-	if len(crashes) != 1 {
-		t.Fatalf("crashes: %v", crashes)
-	}
-	if text, _ := failureData(t, crashes[0]); text != "watchdog: nothing heard for 5s" {
-		t.Errorf("the reason is %q", text)
-	}
-	if a := inner.awaitState("t/a", "running"); a.PID == 0 {
-		t.Errorf("the inner agent: %+v", a)
-	}
-	f.do("down") // before the check for processes of the inner one
-}
-
-func TestSystemdNotifyAgent(t *testing.T) {
-	if _, err := exec.LookPath("systemd-notify"); err != nil {
-		t.Skip(err)
-	}
-	t.Parallel()
-	f := newFleet(t, agentTOML("a", `systemd-notify --ready --status="the shell is up"; exec sleep 1000`, readyNotify))
-	f.do("up", "-d")
-	f.awaitStatus("t/a", "the shell is up")
 }

@@ -58,7 +58,7 @@ var badInput = []struct{ name, text, want string }{
 		4:7: unknown key "loog" in [agent.ready]; did you mean "log"?
 		5:14: unknown key "sgnal" in [agent.shutdown]; did you mean "signal"?
 		7:1: unknown key "bas" in [agent.backoff]; did you mean "base"?`},
-	{"key without table", "name = \"x\"\n" + base, `1:1: unknown key "name" in the file; it belongs in [project] or [[supervisor]] or [[agent]] or [[order]] or [[quota]] or [[budget]] or [[service]] or [[patches.agent]]`},
+	{"key without table", "name = \"x\"\n" + base, `1:1: unknown key "name" in the file; it belongs in [project] or [[supervisor]] or [[agent]] or [[order]] or [[quota]] or [[budget]] or [[service]] or [[notify]] or [[patches.agent]]`},
 	{"table", "[projet]\n" + base, `1:2: unknown table "projet" in the file; did you mean "project"?`},
 	{"plural", "[agents.a]\ncommand = \"x\"\n", `1:2: unknown table "agents" in the file; did you mean "agent"?`},
 	{"hook without command", base + "on_waking = { timeout = \"1s\" }\n", `4:13: [agent.on_waking] without command, expected one (string or array of strings)`},

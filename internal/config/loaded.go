@@ -109,13 +109,14 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	quotas := f.finishQuotas(r, tree, dir, onDisk)
 	budgets := f.finishBudgets(r, tree, quotas)
 	services := f.finishServices(r, dir, onDisk)
+	notify := f.finishNotify(r, dir, onDisk)
 	l.Notices = r.SortedNotices()
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
-	tree.OTLP, tree.Services = f.otlp, services
+	tree.OTLP, tree.Services, tree.Notify = f.otlp, services, notify
 	if f.metrics.Listen != "" {
 		tree.Metrics = f.metrics
 	}

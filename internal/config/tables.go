@@ -29,6 +29,7 @@ type file struct {
 	quotas      []quotaForm
 	budgets     []budgetForm
 	services    []serviceForm
+	notify      []notifyForm
 	otlp        spec.OTLP
 	metrics     spec.Metrics
 }
@@ -58,7 +59,7 @@ func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
 	supervisors, agents, quotas, budgets := supervisorTable(), agentTable(), quotaTable(), budgetTable()
-	services := serviceTable()
+	services, notify := serviceTable(), notifyTable()
 	return toml.Table[file]{
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
@@ -135,6 +136,13 @@ func fileTable() toml.Table[file] {
 					s := serviceForm{table: v}
 					services.Read(r, v, &s)
 					f.services = append(f.services, s)
+				})},
+			{Name: "notify", Type: "array of tables", Doc: "a way by which people are told when they are needed",
+				Also: []string{"notifications", "notification", "alert", "alerts", "notifier"},
+				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
+					n := notifyForm{table: v}
+					notify.Read(r, v, &n)
+					f.notify = append(f.notify, n)
 				})},
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},

@@ -36,8 +36,8 @@ func (b *background) end() {
 	b.wg.Wait()
 }
 
-// notify puts a token into a channel that has room for one.
-func notify(c chan struct{}) {
+// wake puts a token into a channel that has room for one.
+func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -28,6 +28,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/metrics"
+	"github.com/coppice-dev/coppice/internal/notify"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
@@ -94,7 +95,8 @@ type Controller struct {
 	tree     *control.Tree
 	control  *control.Manager
 	access   *access.Access
-	before   uint64 // the last event of earlier daemons
+	before   uint64       // the last event of earlier daemons
+	last     *event.Event // that event; nil if there was none
 
 	loop       *reconcile.Loop
 	orphans    *reconcile.Orphans
@@ -128,6 +130,7 @@ type Controller struct {
 	orders     *dispatch.Dispatcher
 	checks     *gate.Runner     // nil without Jobs
 	metrics    *metrics.Metrics // nil if there are none
+	notify     *notify.Manager
 
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
@@ -216,6 +219,7 @@ func newController(o Options) (*Controller, error) {
 	c.observer = newObserver(c)
 	c.access = newAccess(c)
 	c.control = newControl(c)
+	c.notify = newNotify(c)
 	return c, nil
 }
 
@@ -225,8 +229,12 @@ const (
 )
 
 func (c *Controller) open(ctx context.Context) (err error) {
-	if _, c.before, err = c.log.Last(ctx, 0, nil); err != nil {
+	last, before, err := c.log.Last(ctx, 1, func(event.Event) bool { return true })
+	if err != nil {
 		return err
+	}
+	if c.before = before; len(last) > 0 {
+		c.last = &last[0]
 	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err

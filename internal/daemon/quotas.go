@@ -29,7 +29,7 @@ import (
 func newQuotas(c *Controller) *quota.Manager {
 	return quota.New(quota.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
-		Changed: func() { notify(c.lasting.look) }, AskAccount: quotaAgents{c}.ask,
+		Changed: func() { wake(c.lasting.look) }, AskAccount: quotaAgents{c}.ask,
 	})
 }
 
@@ -58,7 +58,7 @@ func newBudgets(c *Controller) *budget.Manager {
 	return budget.New(budget.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: quotaAgents{c}, Go: c.background.run,
 		Ledger: c.costs, Tasks: func() budget.Tasks { return c.work }, Account: c.quotas.AccountOf,
-		Changed: func() { notify(c.lasting.look) },
+		Changed: func() { wake(c.lasting.look) },
 	})
 }
 

@@ -36,7 +36,7 @@ func newLoop(c *Controller) *reconcile.Loop {
 		AfterPlan: func() {
 			c.restarts.DropOvertaken(c.agents.Session, c.loop.IsBusy)
 			c.hashes.Save()
-			notify(c.lasting.look)
+			wake(c.lasting.look)
 		},
 		AfterPass: func(took time.Duration) { c.metrics.Passed(took) },
 		Interval:  func() time.Duration { return c.fleet().Patrol.Interval },

@@ -137,6 +137,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if c.metrics != nil {
 		working.Go(func() { c.metrics.Serve(serving, measured.Listen) })
 	}
+	if !o.Once && o.Sandbox == nil { // a person has started what runs once
+		c.background.run(c.runNotify)
+	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {
 		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system

@@ -51,7 +51,7 @@ func (c *Controller) openFeatures(ctx context.Context) (err error) {
 		Asked: func(q question.Question) { c.health.QuestionsChanged(q.From) },
 		Ended: func(q question.Question, _ bool) {
 			c.health.QuestionsChanged(q.From)
-			notify(c.lasting.look)
+			wake(c.lasting.look)
 		},
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 	c.work, err = service.Open(ctx, service.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Tree: directory{c},
 		Patrol:  func() spec.Patrol { return c.fleet().Patrol },
-		Claimed: c.budgets.Look, Asked: func() { notify(c.lasting.look) }, Background: c.background.run,
+		Claimed: c.budgets.Look, Asked: func() { wake(c.lasting.look) }, Background: c.background.run,
 		Nudge: c.health.Nudge, Await: directory{c}.awaitTask, Used: c.costs.OfAttempts,
 		Blocked: condition.Options{
 			Checks: c.checks, Environ: orderHost{c}.environ, Suspended: c.control.IsProjectSuspended,
@@ -160,6 +160,7 @@ func (c *Controller) server() *api.Server {
 	c.costs.Register(s)
 	c.orders.Register(s)
 	c.access.Register(s)
+	c.notify.Register(s)
 	notice.Register(s, c.drains.Notices, c.control.Notices, c.mail.Notices, c.work.Notices)
 	return s
 }

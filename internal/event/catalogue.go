@@ -62,6 +62,7 @@ func Catalogue() []Section {
 		{"Agents of Aidefiles", aidefileEntries()},
 		{"Quotas", quotaEntries()},
 		{"Budgets", budgetEntries()},
+		{"Notifications", notifyEntries()},
 		{"Pools", poolEntries()},
 		{"Supervisors", supervisorEntries()},
 		{"Beliefs, tasks, mail and questions", recordEntries()},
@@ -248,6 +249,15 @@ func budgetEntries() []Entry {
 		{BudgetReached, "a budget is used up: what it covers is ended, and waits", fields},
 		{BudgetRaised, "a person allows as much again", fields},
 		{BudgetOpened, "a budget has room again, and its agents start", fields},
+	}
+}
+
+func notifyEntries() []Entry {
+	return []Entry{
+		{NotifySent, "a message to people was delivered", []string{"notify its [[notify]]", "via the way",
+			"message `needs` or `report`", "id of the message", "needs how many needs of a person it lists"}},
+		{NotifyFailed, "a message to people was not delivered, and is tried again", []string{"notify its [[notify]]",
+			"via the way", fieldError, "failures since a message was delivered", "retry_at when it is tried again"}},
 	}
 }
 

@@ -214,6 +214,14 @@ func (l *Log) Mark() uint64 {
 	return l.total
 }
 
+// Moved returns a channel that is closed when appended events were written or dropped, or when the store no longer
+// accepts any.
+func (l *Log) Moved() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moved
+}
+
 // SyncTo waits until the events appended before a Mark are durable or dropped. Unlike Sync, it
 // returns immediately while the store accepts no writes.
 func (l *Log) SyncTo(ctx context.Context, mark uint64) error { return l.await(ctx, mark, true) }

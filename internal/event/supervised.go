@@ -77,6 +77,21 @@ type (
 		Reason string `json:"reason"`
 	}
 
+	// Notified is the data of NotifySent, and NotNotified that of NotifyFailed.
+	Notified struct {
+		Notify string `json:"notify"`
+		Via    string `json:"via"`
+		Kind   string `json:"message"`
+		ID     string `json:"id"`
+		Needs  int    `json:"needs"`
+	}
+	NotNotified struct {
+		Notify   string    `json:"notify"`
+		Via      string    `json:"via"`
+		Error    string    `json:"error"`
+		Failures int       `json:"failures"`
+		RetryAt  time.Time `json:"retry_at"`
+	}
 	// Budget is the data of BudgetReached, BudgetRaised and BudgetOpened.
 	Budget struct {
 		Budget string   `json:"budget"`

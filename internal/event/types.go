@@ -51,6 +51,9 @@ const (
 	BudgetRaised  Type = "budget.raised"
 	BudgetOpened  Type = "budget.opened"
 
+	NotifySent   Type = "notify.sent"
+	NotifyFailed Type = "notify.failed"
+
 	// Agents: what is asked of them, and what the daemon does.
 	AgentStartRequested Type = "agent.start_requested"
 	AgentStopRequested  Type = "agent.stop_requested"

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"path"
 	"strings"
 )
@@ -64,15 +65,22 @@ func (c checker) checkPattern(at []string, pattern string) bool {
 
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
+// CheckPlainName returns what is wrong with a name that may have no other characters than these, or "".
+func CheckPlainName(name string) string {
+	if strings.Trim(name, nameCharacters) == "" {
+		return ""
+	}
+	return fmt.Sprintf("the name %s, expected letters, digits, dots, dashes and underscores", Quote(name))
+}
+
 // checkUnique checks the name of a quota or budget. byName has the index of each name.
 func (c checker) checkUnique(kind, name string, byName map[string]int) {
 	first, taken := byName[name]
 	switch {
 	case CheckName(name) != "":
 		c.checkName(name)
-	case strings.Trim(name, nameCharacters) != "":
-		c.problem([]string{"name"}, "", "the name %s, expected letters, digits, dots, dashes and underscores",
-			Quote(name))
+	case CheckPlainName(name) != "":
+		c.problem([]string{"name"}, "", "%s", CheckPlainName(name))
 	case taken:
 		c.problem([]string{"name"}, "", "the name %s is taken by another %s, expected another one", Quote(name), kind)
 		(*c.problems)[len(*c.problems)-1].Other = first + 1

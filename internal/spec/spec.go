@@ -34,6 +34,8 @@ type Tree struct {
 	Budgets []Budget
 	// Services are those that blocked tasks can wait for, in the order of the file.
 	Services []Service
+	// Notify says how people are notified, in the order of the file.
+	Notify []Notify
 	// OTLP receives what command lines of language models export.
 	OTLP OTLP
 	// Metrics are exported to Prometheus; zero if they are not.
