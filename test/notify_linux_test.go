@@ -126,6 +126,25 @@ func TestNotifyQuiet(t *testing.T) {
 	h.awaitTold(t, "stopped: exit code 3", "question: t/a asks: Which one?")
 }
 
+// A service is pinged while the daemon runs, also when the file names it later, and not after that.
+func TestDeadman(t *testing.T) {
+	t.Parallel()
+	pings := make(chan string, 1000)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		pings <- q.Method + " " + q.URL.Path
+	}))
+	defer s.Close()
+	f := newFleet(t, agentTOML("a", "exec sleep 1000"), fmt.Sprintf("[deadman]\nurl = \"%s/first\"\n", s.URL))
+	f.do("up", "-d")
+	if got := <-pings; got != "GET /first" {
+		t.Errorf("%s", got)
+	}
+	f.edit("/first", "/second")
+	if got := <-pings; got != "GET /second" {
+		t.Errorf("%s", got)
+	}
+}
+
 // The examples of docs/notifications.md work.
 func TestNotifyPage(t *testing.T) {
 	t.Parallel()

@@ -109,14 +109,14 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	quotas := f.finishQuotas(r, tree, dir, onDisk)
 	budgets := f.finishBudgets(r, tree, quotas)
 	services := f.finishServices(r, dir, onDisk)
-	notify := f.finishNotify(r, dir, onDisk)
+	notify, deadman := f.finishNotify(r, dir, onDisk), f.deadman.finish(r, dir)
 	l.Notices = r.SortedNotices()
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
-	tree.OTLP, tree.Services, tree.Notify = f.otlp, services, notify
+	tree.OTLP, tree.Services, tree.Notify, tree.Deadman = f.otlp, services, notify, deadman
 	if f.metrics.Listen != "" {
 		tree.Metrics = f.metrics
 	}

@@ -158,10 +158,10 @@ func joined[S ~string](all []S) string { return strings.Join(words(all), ", ") }
 func quotedWords[S ~string](all []S) string { return "`" + strings.Join(words(all), "`, `") + "`" }
 
 // secretKeys returns the keys that name the place of a secret.
-func secretKeys(name, doc string, field func(*notifyForm) *spec.Secret) []toml.Key[notifyForm] {
-	return []toml.Key[notifyForm]{
+func secretKeys[T any](name, doc string, field func(*T) *spec.Secret) []toml.Key[T] {
+	return []toml.Key[T]{
 		{Name: name + "_env", Type: "string", Doc: doc + ": the variable that has it" + secretDoc,
-			Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+			Read: func(r *toml.Reader, v *toml.Value, into *T) {
 				text, ok := r.Text(v, "the name of a variable")
 				const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 				if ok && strings.Trim(text, letters) != "" { // the value would be in the file, and in this error
@@ -171,7 +171,7 @@ func secretKeys(name, doc string, field func(*notifyForm) *spec.Secret) []toml.K
 				field(into).Env = text
 			}},
 		{Name: name + "_file", Type: "string", Doc: doc + ": the file that has it" + secretDoc,
-			Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+			Read: func(r *toml.Reader, v *toml.Value, into *T) {
 				field(into).File, _ = r.Text(v, "a path")
 			}},
 	}
@@ -216,8 +216,8 @@ func readQuiet(r *toml.Reader, v *toml.Value, into *notifyForm) {
 }
 
 // readURL returns the read function of a URL without a password.
-func readURL(field func(*notifyForm) *string) func(*toml.Reader, *toml.Value, *notifyForm) {
-	return func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+func readURL[T any](field func(*T) *string) func(*toml.Reader, *toml.Value, *T) {
+	return func(r *toml.Reader, v *toml.Value, into *T) {
 		text, ok := r.Text(v, "a URL")
 		if !ok {
 			return

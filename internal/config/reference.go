@@ -18,8 +18,8 @@ func sections() []toml.Section {
 		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
 		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
 		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
-		serviceTable().Section(), notifyTable().Section(), otlpTable().Section(), metricsTable().Section(),
-		patchesSection(),
+		serviceTable().Section(), notifyTable().Section(), deadmanTable().Section(), otlpTable().Section(),
+		metricsTable().Section(), patchesSection(),
 	}
 }
 

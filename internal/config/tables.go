@@ -30,6 +30,7 @@ type file struct {
 	budgets     []budgetForm
 	services    []serviceForm
 	notify      []notifyForm
+	deadman     deadmanForm
 	otlp        spec.OTLP
 	metrics     spec.Metrics
 }
@@ -144,6 +145,12 @@ func fileTable() toml.Table[file] {
 					notify.Read(r, v, &n)
 					f.notify = append(f.notify, n)
 				})},
+			{Name: "deadman", Type: "table", Doc: "a service that tells people when the daemon no longer works",
+				Also: []string{"dead_man", "heartbeat", "healthcheck", "ping"},
+				Read: func(r *toml.Reader, v *toml.Value, f *file) {
+					f.deadman.table = v
+					deadmanTable().Read(r, v, &f.deadman)
+				}},
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},
 				Read: toml.Sub(otlpTable(), func(f *file) *spec.OTLP { return &f.otlp })},

@@ -37,6 +37,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.triggers.Apply()
 	c.work.ServicesChanged()
 	c.notify.Changed()
+	c.deadman.Changed()
 	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
 	return changes, nil

@@ -29,6 +29,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/metrics"
 	"github.com/coppice-dev/coppice/internal/notify"
+	"github.com/coppice-dev/coppice/internal/notify/deadman"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/outcome/claim"
@@ -131,6 +132,7 @@ type Controller struct {
 	checks     *gate.Runner     // nil without Jobs
 	metrics    *metrics.Metrics // nil if there are none
 	notify     *notify.Manager
+	deadman    *deadman.Pinger
 
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
@@ -219,7 +221,7 @@ func newController(o Options) (*Controller, error) {
 	c.observer = newObserver(c)
 	c.access = newAccess(c)
 	c.control = newControl(c)
-	c.notify = newNotify(c)
+	c.notify, c.deadman = newNotify(c), newDeadman(c)
 	return c, nil
 }
 

@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/notify"
+	"github.com/coppice-dev/coppice/internal/notify/deadman"
 	"github.com/coppice-dev/coppice/internal/notify/deliver"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -20,6 +22,17 @@ func newNotify(c *Controller) *notify.Manager {
 	return notify.New(notify.Options{
 		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Send: deliver.New(o).Send,
 		Settings: func() []spec.Notify { return c.fleet().File.Notify }, Project: directory{c}.Project,
+	})
+}
+
+// newDeadman returns what pings [deadman] of a controller.
+func newDeadman(c *Controller) *deadman.Pinger {
+	return deadman.New(deadman.Options{
+		Settings: func() spec.Deadman { return c.fleet().File.Deadman }, Ping: deliver.Ping, Logger: c.opts.Logger,
+		Healthy: func() error {
+			_, err := c.root.Count()
+			return errors.Join(err, c.loop.Hangs())
+		},
 	})
 }
 

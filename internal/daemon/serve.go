@@ -139,6 +139,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	if !o.Once && o.Sandbox == nil { // a person has started what runs once
 		c.background.run(c.runNotify)
+		c.background.run(c.deadman.Run)
 	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
 	if !o.Once {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -147,6 +148,19 @@ func (l *Loop) AwaitIdle(ctx context.Context) error {
 func (l *Loop) Freeze() (release func()) {
 	l.applying.Lock()
 	return l.applying.Unlock
+}
+
+// maxLate bounds how late a pass of a Loop is that does not hang.
+const maxLate = time.Minute
+
+// Hangs returns an error if a pass is late by more than a minute.
+func (l *Loop) Hangs() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if late := time.Since(l.due); !l.due.IsZero() && late > maxLate {
+		return fmt.Errorf("the next pass of the reconciliation is %v late", late.Round(time.Second))
+	}
+	return nil
 }
 
 // Run makes passes until ctx ends.

@@ -189,3 +189,17 @@ func TestPassIsSoonWhenAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
 }
+
+// A pass that is late by more than a minute is noticed.
+func TestLoopHangs(t *testing.T) {
+	l := NewLoop(LoopOptions{})
+	if err := l.Hangs(); err != nil {
+		t.Errorf("before the first pass: %v", err)
+	}
+	for late, hangs := range map[time.Duration]bool{-time.Hour: false, maxLate / 2: false, 2 * maxLate: true} {
+		l.due = time.Now().Add(-late)
+		if err := l.Hangs(); (err != nil) != hangs {
+			t.Errorf("%v late: %v", late, err)
+		}
+	}
+}

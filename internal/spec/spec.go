@@ -36,6 +36,8 @@ type Tree struct {
 	Services []Service
 	// Notify says how people are notified, in the order of the file.
 	Notify []Notify
+	// Deadman is pinged while the daemon works.
+	Deadman Deadman
 	// OTLP receives what command lines of language models export.
 	OTLP OTLP
 	// Metrics are exported to Prometheus; zero if they are not.

@@ -38,12 +38,14 @@ const (
 	maxSecret = 16 << 10
 )
 
+var errSlow = fmt.Errorf("it takes more than %v", sendTime)
+
 // Send delivers a message.
 func (d *Deliverer) Send(ctx context.Context, n *spec.Notify, m *notify.Message) error {
 	if n.Via == spec.Desktop || n.Via == spec.Command {
 		return d.run(ctx, n, m)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("it takes more than %v", sendTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSlow)
 	defer cancel()
 	s, err := readSecrets(n)
 	if err != nil {

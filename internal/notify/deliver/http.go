@@ -148,3 +148,17 @@ func request(ctx context.Context, method, to string, header http.Header, body []
 		return fmt.Errorf("the server answers with %d", status)
 	}
 }
+
+// Ping requests the URL of [deadman].
+func Ping(ctx context.Context, d spec.Deadman) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSlow)
+	defer cancel()
+	s, err := readSecrets(&spec.Notify{URL: d.URL, URLFrom: d.URLFrom})
+	if err == nil {
+		err = request(ctx, http.MethodGet, s.url, http.Header{}, nil)
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return s.clean(err)
+}

@@ -217,6 +217,25 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+func TestPing(t *testing.T) {
+	url, got := server(t, nil)
+	t.Setenv("PING", url+"/uuid")
+	d := spec.Deadman{URLFrom: spec.Secret{Env: "PING"}}
+	if err := Ping(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if q := <-got; q.method != http.MethodGet || q.path != "/uuid" || len(q.body) != 0 {
+		t.Errorf("%+v", q)
+	}
+	gone, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	if err := Ping(t.Context(), spec.Deadman{URL: gone}); err == nil || err.Error() != "the server answers with 404" {
+		t.Errorf("%v", err)
+	}
+	if err := Ping(t.Context(), spec.Deadman{URLFrom: spec.Secret{Env: "NOTIFY_MISSING"}}); err == nil {
+		t.Error("nothing was pinged, without an error")
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
