@@ -15,8 +15,6 @@ const (
 	// maxPerHour bounds how often people are told about one agent or other subject within an hour.
 	maxPerHour = 6
 	flapWindow = time.Hour
-	// presenceTime is how long after a look nobody is told.
-	presenceTime = time.Minute
 	// firstRetry and lastRetry bound the growing delay after a failed delivery.
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
 	// reportSpan is what the first report covers, and maxReportSpan what any covers at most.
@@ -54,8 +52,6 @@ type Input struct {
 	Now     time.Time // local
 	Project string
 	Needs   []Need // all that there are
-	// Looked is when a person has last looked at what needs people, or answered; zero for never.
-	Looked time.Time
 }
 
 // Decision is what to do now.
@@ -82,7 +78,7 @@ type due struct {
 }
 
 // Decide decides what people are told. It changes nothing. While there is no message to be sent, each need that is new
-// waits for the digest, the end of the quiet hours, of a look, and of the pause of a source that flaps.
+// waits for the digest, the end of the quiet hours, and of the pause of a source that flaps.
 func Decide(n *spec.Notify, told State, in Input) Decision {
 	s := told.clone()
 	pending := s.observe(n, in)
@@ -98,7 +94,7 @@ func Decide(n *spec.Notify, told State, in Input) Decision {
 	ready := false
 	for _, p := range pending {
 		p.at = p.item.Since.Add(n.Digest)
-		held := laterOf(s.flapEnd(p.need.source(), in.Now), lookEnd(in))
+		held := s.flapEnd(p.need.source(), in.Now)
 		if !slices.Contains(n.Urgent, p.item.Kind) {
 			held = laterOf(held, quietEnd(n.Quiet, in.Now))
 		}
@@ -232,14 +228,6 @@ func (s State) clone() State {
 	}
 	s.Told = told
 	return s
-}
-
-// lookEnd returns when a person counts as gone who has looked; zero for never looked.
-func lookEnd(in Input) time.Time {
-	if in.Looked.IsZero() || in.Looked.After(in.Now) {
-		return time.Time{}
-	}
-	return in.Looked.Add(presenceTime)
 }
 
 // laterOf and earlierOf return one of two times. A zero time is none.

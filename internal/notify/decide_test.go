@@ -28,7 +28,6 @@ type person struct {
 	state State
 	now   time.Time
 	needs []Need
-	look  time.Time
 }
 
 func newPerson(t testing.TB) *person {
@@ -36,7 +35,7 @@ func newPerson(t testing.TB) *person {
 }
 
 func (p *person) decide() Decision {
-	return Decide(&p.n, p.state, Input{Now: p.now, Project: "t", Needs: p.needs, Looked: p.look})
+	return Decide(&p.n, p.state, Input{Now: p.now, Project: "t", Needs: p.needs})
 }
 
 // after decides after a time, and delivers; it returns the subjects that are told.
@@ -172,17 +171,6 @@ func TestQuietDaylightSaving(t *testing.T) {
 			t.Errorf("%s-%s at %v ends at %v, want %v", c.from, c.to, c.now, end, c.end)
 		}
 	}
-}
-
-func TestLook(t *testing.T) {
-	p := newPerson(t)
-	p.look = p.now
-	p.needs = []Need{question("q-1", "t/a")}
-	p.nothing(0, time.Minute)
-	p.nothing(30*time.Second, 30*time.Second)
-	p.look = p.now
-	p.nothing(30*time.Second, 30*time.Second)
-	p.wants(30*time.Second, "q-1")
 }
 
 // An agent that comes and goes is told of some times an hour, and the last message says so.

@@ -211,9 +211,6 @@ func (m *Manager) look(ctx context.Context, settings []spec.Notify) (next time.T
 	}
 	m.drop(ctx, settings)
 	in := Input{Now: time.Now(), Project: m.Project(), Needs: needs}
-	if m.source.Looked != nil {
-		in.Looked = m.source.Looked()
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range settings {

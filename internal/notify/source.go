@@ -11,14 +11,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// Source is where a Manager gets what it tells. Looked may be nil.
+// Source is where a Manager gets what it tells.
 type Source struct {
 	// Needs returns all that waits for a person now.
 	Needs func(context.Context) ([]Need, error)
 	// Report returns the report of the time since then.
 	Report func(ctx context.Context, since time.Time) (string, error)
-	// Looked returns when a person has last looked at the daemon; zero for never.
-	Looked func() time.Time
 	// After is the number of the last event whose consequences are in Needs.
 	After uint64
 	// WasDown is a need that is told once, or nil.
