@@ -31,7 +31,7 @@ func newDeadman(c *Controller) *deadman.Pinger {
 		Settings: func() spec.Deadman { return c.fleet().File.Deadman }, Ping: deliver.Ping, Logger: c.opts.Logger,
 		Healthy: func() error {
 			_, err := c.root.Count()
-			return errors.Join(err, c.loop.Hangs())
+			return errors.Join(err, c.loop.Stalled())
 		},
 	})
 }

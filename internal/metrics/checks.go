@@ -27,7 +27,7 @@ func (m *Metrics) serveLive(w http.ResponseWriter, r *http.Request) {
 // serveReady answers whether the fleet is as the file wants it, as far as that is the daemon's work.
 func (m *Metrics) serveReady(w http.ResponseWriter, r *http.Request) {
 	all := []check{
-		m.checkRoot(r.Context()), {"store", m.o.Writable()}, {"reconcile", m.checkReconcile(time.Now())},
+		m.checkRoot(r.Context()), {"store", m.o.Writable()}, {"reconcile", m.o.Stalled()},
 		{name: "starts"}, {name: "stopping"},
 	}
 	if !m.started.Load() {
@@ -57,22 +57,6 @@ func (m *Metrics) checkRoot(ctx context.Context) check {
 		err = nil
 	}
 	return check{"root", err}
-}
-
-// minPassAge is the age that the last pass may have in any case: a pass pauses after itself.
-const minPassAge = 3 * time.Second
-
-// checkReconcile checks that the last reconciliation pass is younger than three intervals.
-func (m *Metrics) checkReconcile(now time.Time) error {
-	at := m.o.LastPass()
-	if at.IsZero() {
-		return errors.New("no pass has ended yet")
-	}
-	most := max(3*m.o.Interval(), minPassAge)
-	if age := now.Sub(at); age > most {
-		return fmt.Errorf("the last pass has ended %s ago, more than %s", age.Round(time.Second), most)
-	}
-	return nil
 }
 
 // writeChecks answers as Kubernetes does: "ok", or a line for each check if one fails or with ?verbose.

@@ -32,17 +32,8 @@ func TestReady(t *testing.T) {
 			of:   func(p *parts) { p.Writable = func() error { return errors.New("disk full") } },
 			want: "[+]root ok\n[-]store failed: disk full\n[+]reconcile ok\n[+]starts ok\n[+]stopping ok\n"},
 		"a pass that hangs": {
-			then: func(*parts, *Metrics) { time.Sleep(3*time.Minute + time.Second) },
-			want: "[+]root ok\n[+]store ok\n[-]reconcile failed: the last pass has ended 3m1s ago, more than 3m0s\n" +
-				"[+]starts ok\n[+]stopping ok\n"},
-		"a pass that is late": {then: func(*parts, *Metrics) { time.Sleep(3 * time.Minute) }},
-		"a short interval": {
-			of:   func(p *parts) { p.Interval = func() time.Duration { return time.Millisecond } },
-			then: func(*parts, *Metrics) { time.Sleep(3 * time.Second) }},
-		"no pass yet": {
-			then: func(p *parts, _ *Metrics) { p.passed = time.Time{} },
-			want: "[+]root ok\n[+]store ok\n[-]reconcile failed: no pass has ended yet\n" +
-				"[+]starts ok\n[+]stopping ok\n"},
+			of:   func(p *parts) { p.Stalled = func() error { return errors.New("the last pass is old") } },
+			want: "[+]root ok\n[+]store ok\n[-]reconcile failed: the last pass is old\n[+]starts ok\n[+]stopping ok\n"},
 		"starts in progress": {
 			then: func(_ *parts, m *Metrics) { m.started.Store(false) },
 			want: "[+]root ok\n[+]store ok\n[+]reconcile ok\n" +

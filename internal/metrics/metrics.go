@@ -43,11 +43,11 @@ type Options struct {
 	// Follow is event.Log.Follow.
 	Follow   func(ctx context.Context, after uint64, f event.Filter) iter.Seq2[event.Event, error]
 	Nodes    func() ([]status.Node, error)
-	Interval func() time.Duration // the longest time between two reconciliation passes
-	LastPass func() time.Time     // when the last one has ended; zero before the first
-	Root     func() error         // asks the root supervisor whether it answers; it may block
-	Writable func() error         // why the store accepts no writes, or nil
-	Stopping <-chan struct{}      // closed when the daemon is asked to stop
+	LastPass func() time.Time // when the last reconciliation pass has ended; zero before the first
+	Stalled  func() error     // why reconciliation does not work, or nil
+	Root     func() error     // asks the root supervisor whether it answers; it may block
+	Writable func() error     // why the store accepts no writes, or nil
+	Stopping <-chan struct{}  // closed when the daemon is asked to stop
 
 	StorePath string // the file of the store; empty if it has none
 	Questions func() []question.Question

@@ -54,7 +54,7 @@ func newParts() *parts {
 			return func(func(event.Event, error) bool) {}
 		},
 		Nodes:    func() ([]status.Node, error) { return p.nodes, nil },
-		Interval: func() time.Duration { return time.Minute }, LastPass: func() time.Time { return p.passed },
+		LastPass: func() time.Time { return p.passed }, Stalled: func() error { return nil },
 		Root: func() error { return nil }, Writable: func() error { return nil }, Stopping: p.down,
 		Questions: func() []question.Question { return nil },
 		Tasks:     func() map[task.Status]int { return nil },

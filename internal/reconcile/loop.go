@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -150,15 +151,18 @@ func (l *Loop) Freeze() (release func()) {
 	return l.applying.Unlock
 }
 
-// maxLate bounds how late a pass of a Loop is that does not hang.
-const maxLate = time.Minute
+// minPassAge is the age that the last pass may have in any case: a pass pauses after itself.
+const minPassAge = 3 * time.Second
 
-// Hangs returns an error if a pass is late by more than a minute.
-func (l *Loop) Hangs() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if late := time.Since(l.due); !l.due.IsZero() && late > maxLate {
-		return fmt.Errorf("the next pass of the reconciliation is %v late", late.Round(time.Second))
+// Stalled returns an error if no pass has ended within three intervals.
+func (l *Loop) Stalled() error {
+	at := l.LastPass()
+	if at.IsZero() {
+		return errors.New("no pass has ended yet")
+	}
+	most := max(3*l.o.Interval(), minPassAge)
+	if age := time.Since(at); age > most {
+		return fmt.Errorf("the last pass has ended %s ago, more than %s", age.Round(time.Second), most)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -190,16 +191,26 @@ func TestPassIsSoonWhenAwaited(t *testing.T) {
 	}
 }
 
-// A pass that is late by more than a minute is noticed.
-func TestLoopHangs(t *testing.T) {
-	l := NewLoop(LoopOptions{})
-	if err := l.Hangs(); err != nil {
-		t.Errorf("before the first pass: %v", err)
-	}
-	for late, hangs := range map[time.Duration]bool{-time.Hour: false, maxLate / 2: false, 2 * maxLate: true} {
-		l.due = time.Now().Add(-late)
-		if err := l.Hangs(); (err != nil) != hangs {
-			t.Errorf("%v late: %v", late, err)
-		}
+// A loop whose last pass is older than three intervals has stalled, but at least 3 s old.
+func TestStalled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		interval, age time.Duration
+		want          string
+	}{
+		"just in time":     {time.Minute, 3 * time.Minute, ""},
+		"late":             {time.Minute, 3*time.Minute + time.Second, "the last pass has ended 3m1s ago, more than 3m0s"},
+		"a short interval": {time.Millisecond, 3 * time.Second, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewLoop(LoopOptions{Interval: func() time.Duration { return tt.interval }})
+			if err := l.Stalled(); err == nil || err.Error() != "no pass has ended yet" {
+				t.Errorf("%s: before the first pass: %v", name, err)
+			}
+			l.passed.Store(time.Now().UnixNano())
+			time.Sleep(tt.age)
+			if err := l.Stalled(); fmt.Sprint(err) != cmp.Or(tt.want, "<nil>") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }

@@ -36,6 +36,12 @@ func (p *Pinger) Changed() {
 	}
 }
 
+// A ping that has failed is tried again sooner than the next one is due, so that the service does not wait in vain.
+const (
+	retriesPerInterval = 10
+	minRetry           = 10 * time.Second
+)
+
 // Run pings at once and then at each interval, until ctx ends.
 func (p *Pinger) Run(ctx context.Context) {
 	failing := false
@@ -47,8 +53,11 @@ func (p *Pinger) Run(ctx context.Context) {
 			if err != nil && !failing && ctx.Err() == nil { // once until it works again
 				p.Logger.Warn("cannot ping [deadman]", "error", err)
 			}
-			failing = err != nil
-			next = time.After(d.Interval)
+			wait := d.Interval
+			if failing = err != nil; failing {
+				wait = min(wait, max(minRetry, d.Interval/retriesPerInterval))
+			}
+			next = time.After(wait)
 		}
 		for waiting := true; waiting; {
 			select {

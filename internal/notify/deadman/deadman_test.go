@@ -77,7 +77,7 @@ func TestPinger(t *testing.T) {
 		set(func() { ill = errors.New("it hangs") })
 		wants(2*time.Hour, 0)
 		set(func() { ill, refused = nil, errors.New("status 500") })
-		wants(2*time.Hour, 2)
+		wants(2*time.Hour, 20)
 		set(func() { refused = nil })
 		wants(time.Hour, 1)
 		set(func() { hang = make(chan struct{}) })
