@@ -36,6 +36,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	coppice = filepath.Join(dir, "coppice")
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // else each process with a race detector sleeps for a second at its end
 	os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	args := append([]string{"build"}, raceFlag...)
 	build := exec.Command("go", append(args, "-o", coppice, "github.com/coppice-dev/coppice/cmd/coppice")...)
