@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -153,7 +154,7 @@ func TestQuiet(t *testing.T) {
 func TestQuietDaylightSaving(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip(err)
+		exectest.Missing(t, err)
 	}
 	for _, c := range []struct {
 		from, to string
@@ -270,7 +271,7 @@ func TestReportTime(t *testing.T) {
 func TestReportDaylightSaving(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip(err)
+		exectest.Missing(t, err)
 	}
 	p := newPerson(t)
 	at := spec.Clock(2*60 + 30)

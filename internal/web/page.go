@@ -80,7 +80,6 @@ type item struct {
 // layout is what every page has around its content.
 type layout struct {
 	Title, Nav string
-	Project    string
 	Role       role
 	Flash      string
 	Live       string // the URL of the stream; empty if the page is not live
