@@ -68,8 +68,8 @@ func newFleet(t testing.TB, toml ...string) *fleet {
 	if err := os.WriteFile(filepath.Join(f.dir, "coppice.toml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { f.coppice("down") }) // also if not all agents could be started
 	f.up()
-	t.Cleanup(func() { f.coppice("down") })
 	return f
 }
 
