@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 
 	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/notify"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -109,14 +111,21 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	quotas := f.finishQuotas(r, tree, dir, onDisk)
 	budgets := f.finishBudgets(r, tree, quotas)
 	services := f.finishServices(r, dir, onDisk)
-	notify, deadman := f.finishNotify(r, dir, onDisk), f.deadman.finish(r, dir)
+	var find func(string) error
+	if onDisk {
+		find = func(command string) error {
+			_, err := lookpath.Find(command, dir, searchPath(nil, ""))
+			return err
+		}
+	}
+	notifications, deadman := notify.Finish(r, f.notify, dir, find), f.deadman.Finish(r, dir)
 	l.Notices = r.SortedNotices()
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
-	tree.OTLP, tree.Services, tree.Notify, tree.Deadman = f.otlp, services, notify, deadman
+	tree.OTLP, tree.Services, tree.Notify, tree.Deadman = f.otlp, services, notifications, deadman
 	if f.metrics.Listen != "" {
 		tree.Metrics = f.metrics
 	}

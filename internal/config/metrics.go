@@ -20,19 +20,8 @@ listen = "127.0.0.1:9464"
 			{Name: "listen", Type: "string", Default: "nowhere", Doc: "the IP address and port to listen on. Another " +
 				"daemon needs another port",
 				Also: []string{"address", "endpoint", "port", "bind"},
-				Read: func(r *toml.Reader, v *toml.Value, into *spec.Metrics) {
-					const expected = `an IP address with a port, such as "127.0.0.1:9464"`
-					text, ok := r.Text(v, expected)
-					if !ok {
-						return
-					}
-					at, err := netip.ParseAddrPort(text)
-					if err != nil || at.Port() == 0 {
-						r.Fail(v, "", "listen is %s, expected %s", spec.Quote(text), expected)
-						return
-					}
-					into.Listen = at.String()
-				}},
+				Read: readListen(`an IP address with a port, such as "127.0.0.1:9464"`,
+					func(netip.Addr) bool { return true }, func(m *spec.Metrics) *string { return &m.Listen })},
 			{Name: "max_agents", Type: "integer", Default: "1000", Doc: "how many agents have metrics of their own. " +
 				"The others are summed up for each supervisor",
 				Also: []string{"limit", "max_series", "cardinality"},

@@ -21,19 +21,8 @@ listen = "127.0.0.1:4318"
 			{Name: "listen", Type: "string", Default: "nowhere", Doc: "the address and port of this machine to " +
 				"listen on. Another daemon needs another port. A change takes a restart of the daemon",
 				Also: []string{"address", "endpoint", "port"},
-				Read: func(r *toml.Reader, v *toml.Value, into *spec.OTLP) {
-					const expected = `a loopback address with a port, such as "127.0.0.1:4318"`
-					text, ok := r.Text(v, expected)
-					if !ok {
-						return
-					}
-					at, err := netip.ParseAddrPort(text)
-					if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
-						r.Fail(v, "", "listen is %s, expected %s", spec.Quote(text), expected)
-						return
-					}
-					into.Listen = at.String()
-				}},
+				Read: readListen(`a loopback address with a port, such as "127.0.0.1:4318"`, netip.Addr.IsLoopback,
+					func(o *spec.OTLP) *string { return &o.Listen })},
 		},
 	}
 }

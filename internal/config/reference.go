@@ -4,6 +4,7 @@ import (
 	_ "embed" // referenceHead
 	"io"
 
+	"github.com/coppice-dev/coppice/internal/config/notify"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 )
@@ -18,7 +19,7 @@ func sections() []toml.Section {
 		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
 		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
 		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
-		serviceTable().Section(), notifyTable().Section(), deadmanTable().Section(), otlpTable().Section(),
+		serviceTable().Section(), notify.Table().Section(), notify.DeadmanTable().Section(), otlpTable().Section(),
 		metricsTable().Section(), patchesSection(),
 	}
 }

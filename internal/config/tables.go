@@ -5,6 +5,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/config/notify"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -29,8 +30,8 @@ type file struct {
 	quotas      []quotaForm
 	budgets     []budgetForm
 	services    []serviceForm
-	notify      []notifyForm
-	deadman     deadmanForm
+	notify      []notify.Form
+	deadman     notify.DeadmanForm
 	otlp        spec.OTLP
 	metrics     spec.Metrics
 }
@@ -60,7 +61,7 @@ func itself[T any](t *T) *T { return t }
 
 func fileTable() toml.Table[file] {
 	supervisors, agents, quotas, budgets := supervisorTable(), agentTable(), quotaTable(), budgetTable()
-	services, notify := serviceTable(), notifyTable()
+	services, notifications := serviceTable(), notify.Table()
 	return toml.Table[file]{
 		Doc: "The whole file. Its tables may come in any order. The order of supervisors and agents is their " +
 			"order under the root; if the strategy of the root is not `one_for_one`, it is their start order.",
@@ -141,15 +142,15 @@ func fileTable() toml.Table[file] {
 			{Name: "notify", Type: "array of tables", Doc: "a way by which people are told when they are needed",
 				Also: []string{"notifications", "notification", "alert", "alerts", "notifier"},
 				Read: tables(func(r *toml.Reader, v *toml.Value, f *file) {
-					n := notifyForm{table: v}
-					notify.Read(r, v, &n)
+					n := notify.Form{Table: v}
+					notifications.Read(r, v, &n)
 					f.notify = append(f.notify, n)
 				})},
 			{Name: "deadman", Type: "table", Doc: "a service that tells people when the daemon no longer works",
 				Also: []string{"dead_man", "heartbeat", "healthcheck", "ping"},
 				Read: func(r *toml.Reader, v *toml.Value, f *file) {
-					f.deadman.table = v
-					deadmanTable().Read(r, v, &f.deadman)
+					f.deadman.Table = v
+					notify.DeadmanTable().Read(r, v, &f.deadman)
 				}},
 			{Name: "otlp", Type: "table", Doc: "a receiver for what command lines of language models export",
 				Also: []string{"otel", "telemetry", "opentelemetry"},

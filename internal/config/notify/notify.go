@@ -1,4 +1,5 @@
-package config
+// Package notify reads [[notify]] and [deadman] of a coppice.toml: how people are told when they are needed.
+package notify
 
 import (
 	"cmp"
@@ -11,20 +12,20 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
-	"github.com/coppice-dev/coppice/internal/lookpath"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// notifyForm is a [[notify]] while it is read.
-type notifyForm struct {
+// Form is a [[notify]] while it is read.
+type Form struct {
 	spec.Notify
-	table *toml.Value
+	Table *toml.Value
 }
 
 const secretDoc = "; it is read when a message is sent"
 
-func notifyTable() toml.Table[notifyForm] {
-	return toml.Table[notifyForm]{
+// Table describes [[notify]].
+func Table() toml.Table[Form] {
+	return toml.Table[Form]{
 		Header: "[[notify]]",
 		Doc: "A way by which people are told when they are needed. What is a secret is not in the file: it has a key " +
 			"that ends with `_env`, which names a variable of the daemon's environment, and one that ends with " +
@@ -36,29 +37,29 @@ url = "https://ntfy.sh/my-secret-topic"
 quiet = "22:00-07:00"
 urgent = ["was_down"]
 `,
-		Keys: slices.Concat(notifyCommonKeys(), notifyWebKeys(), notifyOtherKeys()),
+		Keys: slices.Concat(commonKeys(), webKeys(), otherKeys()),
 	}
 }
 
-func notifyCommonKeys() []toml.Key[notifyForm] {
-	return []toml.Key[notifyForm]{
+func commonKeys() []toml.Key[Form] {
+	return []toml.Key[Form]{
 		{Name: "name", Type: "string", Default: toml.Required, Doc: "unique among these tables: letters, digits, " +
 			"dots, dashes and underscores", Also: []string{"id"},
-			Read: toml.Text(func(n *notifyForm) *string { return &n.Name })},
+			Read: toml.Text(func(n *Form) *string { return &n.Name })},
 		{Name: "via", Type: joined(spec.Ways()), Default: toml.Required, Doc: "how people are told",
 			Also: []string{"type", "kind", "by", "way", "service"},
-			Read: toml.OneOf(words(spec.Ways()), func(n *notifyForm, i int) { n.Via = spec.Ways()[i] })},
+			Read: toml.OneOf(words(spec.Ways()), func(n *Form, i int) { n.Via = spec.Ways()[i] })},
 		{Name: "on", Type: "string or array of strings", Default: "all but `failing` and `mail`",
 			Doc:  "what people are told of: " + quotedWords(spec.NotifyKinds()),
 			Also: []string{"events", "kinds", "what", "when"},
-			Read: notifyKinds(func(n *notifyForm) *[]spec.NotifyKind { return &n.On })},
+			Read: kinds(func(n *Form) *[]spec.NotifyKind { return &n.On })},
 		{Name: "urgent", Type: "string or array of strings", Default: "none",
 			Doc:  "what does not wait for the end of `quiet`; the words are those of `on`",
 			Also: []string{"always", "important", "critical"},
-			Read: notifyKinds(func(n *notifyForm) *[]spec.NotifyKind { return &n.Urgent })},
+			Read: kinds(func(n *Form) *[]spec.NotifyKind { return &n.Urgent })},
 		{Name: "digest", Type: toml.DurationOrZeroType, Default: "10s", Doc: "how long a message waits for more that " +
 			"is sent with it, at most 24 hours", Also: []string{"delay", "batch", "group", "wait"},
-			Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+			Read: func(r *toml.Reader, v *toml.Value, into *Form) {
 				d, ok := r.DurationOrZero(v)
 				if ok && d > spec.MaxDigest {
 					r.Fail(v, "", "digest is %s, expected at most 24h", spec.Quote(v.Text))
@@ -71,7 +72,7 @@ func notifyCommonKeys() []toml.Key[notifyForm] {
 		{Name: "report", Type: "string", Default: "never", Doc: "the time of day at which the report of " +
 			"`coppice report` is sent, such as `\"07:30\"`, by the local clock",
 			Also: []string{"daily", "summary", "morning"},
-			Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+			Read: func(r *toml.Reader, v *toml.Value, into *Form) {
 				if c, ok := readClock(r, v, v.Text); ok {
 					into.Report = &c
 				}
@@ -79,18 +80,18 @@ func notifyCommonKeys() []toml.Key[notifyForm] {
 	}
 }
 
-func notifyWebKeys() []toml.Key[notifyForm] {
-	return slices.Concat([]toml.Key[notifyForm]{
+func webKeys() []toml.Key[Form] {
+	return slices.Concat([]toml.Key[Form]{
 		{Name: "url", Type: "string", Doc: "of a webhook, or of a topic of ntfy: `http://` or `https://`",
 			Also: []string{"endpoint", "address", "topic", "webhook"},
-			Read: readURL(func(n *notifyForm) *string { return &n.URL })}},
+			Read: readURL(func(n *Form) *string { return &n.URL })}},
 		secretKeys("url", "the URL, where it is a secret; that of Slack is one",
-			func(n *notifyForm) *spec.Secret { return &n.URLFrom }),
+			func(n *Form) *spec.Secret { return &n.URLFrom }),
 		secretKeys("token", "the token of a webhook or of ntfy, sent as `Authorization: Bearer`",
-			func(n *notifyForm) *spec.Secret { return &n.Token }),
-		[]toml.Key[notifyForm]{{Name: "header", Type: "string", Default: "Authorization",
+			func(n *Form) *spec.Secret { return &n.Token }),
+		[]toml.Key[Form]{{Name: "header", Type: "string", Default: "Authorization",
 			Doc: "of a webhook: another header that has the token, without `Bearer`, such as `X-Api-Key`",
-			Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+			Read: func(r *toml.Reader, v *toml.Value, into *Form) {
 				name, ok := r.Text(v, "the name of a header")
 				const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 				if ok && (len(name) > 100 || strings.Trim(name, letters) != "") {
@@ -99,42 +100,46 @@ func notifyWebKeys() []toml.Key[notifyForm] {
 				into.Header = name
 			}}},
 		secretKeys("secret", "of a webhook: the key of the signature in `X-Coppice-Signature-256`",
-			func(n *notifyForm) *spec.Secret { return &n.Signature }),
-		[]toml.Key[notifyForm]{
+			func(n *Form) *spec.Secret { return &n.Signature }),
+		[]toml.Key[Form]{
 			{Name: "priority", Type: "integer", Default: "that of the server",
 				Doc:  "of ntfy: 1 (lowest) to 5 (highest)",
-				Read: toml.Int(1, 5, func(n *notifyForm) *int { return &n.Priority })},
+				Read: toml.Int(1, 5, func(n *Form) *int { return &n.Priority })},
 			{Name: "tags", Type: "string or array of strings", Doc: "of ntfy", Also: []string{"tag"},
-				Read: patterns(func(n *notifyForm) *[]string { return &n.Tags })},
+				Read: func(r *toml.Reader, v *toml.Value, into *Form) {
+					for _, e := range r.Strings(v, "a tag") {
+						into.Tags = append(into.Tags, e.Text)
+					}
+				}},
 			{Name: "click", Type: "string", Doc: "of ntfy: the URL that is opened when the notification is tapped",
-				Read: readURL(func(n *notifyForm) *string { return &n.Click })},
+				Read: readURL(func(n *Form) *string { return &n.Click })},
 		})
 }
 
-func notifyOtherKeys() []toml.Key[notifyForm] {
-	return slices.Concat([]toml.Key[notifyForm]{
+func otherKeys() []toml.Key[Form] {
+	return slices.Concat([]toml.Key[Form]{
 		{Name: "host", Type: "string", Doc: "of mail: the SMTP server", Also: []string{"server", "smtp", "smarthost"},
-			Read: toml.Text(func(n *notifyForm) *string { return &n.Host })},
+			Read: toml.Text(func(n *Form) *string { return &n.Host })},
 		{Name: "port", Type: "integer", Default: "587, or 465 with `tls = \"tls\"`, or 25 with `\"none\"`",
-			Doc: "of mail", Read: toml.Int(1, 65535, func(n *notifyForm) *int { return &n.Port })},
+			Doc: "of mail", Read: toml.Int(1, 65535, func(n *Form) *int { return &n.Port })},
 		{Name: "tls", Type: "starttls, tls, none", Default: "`\"starttls\"`", Doc: "of mail: how the connection is " +
 			"encrypted; `none` only for a server on this machine", Also: []string{"ssl", "encryption", "security"},
-			Read: toml.OneOf(tlsWords(), func(n *notifyForm, i int) { n.TLS = tlsWords()[i] })},
+			Read: toml.OneOf(tlsWords(), func(n *Form, i int) { n.TLS = tlsWords()[i] })},
 		{Name: "user", Type: "string", Doc: "of mail: the name to log in with", Also: []string{"username", "login"},
-			Read: toml.Text(func(n *notifyForm) *string { return &n.User })}},
-		secretKeys("password", "of mail", func(n *notifyForm) *spec.Secret { return &n.Token }),
-		[]toml.Key[notifyForm]{
+			Read: toml.Text(func(n *Form) *string { return &n.User })}},
+		secretKeys("password", "of mail", func(n *Form) *spec.Secret { return &n.Token }),
+		[]toml.Key[Form]{
 			{Name: "from", Type: "string", Doc: "of mail: the address of the sender", Also: []string{"sender"},
-				Read: readAddresses(func(n *notifyForm) *[]string { return &n.From })},
+				Read: readAddresses(func(n *Form) *[]string { return &n.From })},
 			{Name: "to", Type: "string or array of strings", Doc: "of mail: the addresses of the receivers",
 				Also: []string{"recipients", "recipient", "address"},
-				Read: readAddresses(func(n *notifyForm) *[]string { return &n.To })},
+				Read: readAddresses(func(n *Form) *[]string { return &n.To })},
 			{Name: "command", Type: "string or array of strings", Doc: "a command that reads the message as JSON " +
 				"from standard input. It runs in the directory of this file",
 				Also: []string{"exec", "cmd", "run", "script"},
-				Read: setting.CommandKey(func(n *notifyForm) *[]string { return &n.Command })},
+				Read: setting.CommandKey(func(n *Form) *[]string { return &n.Command })},
 			{Name: "timeout", Type: "duration", Default: "30s", Doc: "how long `command` may take, at most 10 minutes",
-				Read: func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+				Read: func(r *toml.Reader, v *toml.Value, into *Form) {
 					d, ok := r.Duration(v)
 					if ok && d > 10*time.Minute {
 						r.Fail(v, "", "timeout is %s, expected at most 10m", spec.Quote(v.Text))
@@ -177,11 +182,11 @@ func secretKeys[T any](name, doc string, field func(*T) *spec.Secret) []toml.Key
 	}
 }
 
-func notifyKinds(field func(*notifyForm) *[]spec.NotifyKind) func(*toml.Reader, *toml.Value, *notifyForm) {
-	return func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+func kinds(field func(*Form) *[]spec.NotifyKind) func(*toml.Reader, *toml.Value, *Form) {
+	return func(r *toml.Reader, v *toml.Value, into *Form) {
 		known := words(spec.NotifyKinds())
 		for _, e := range r.Strings(v, "one of "+strings.Join(known, ", ")) {
-			toml.OneOf(known, func(n *notifyForm, i int) {
+			toml.OneOf(known, func(n *Form, i int) {
 				*field(n) = append(*field(n), spec.NotifyKinds()[i])
 			})(r, e, into)
 		}
@@ -200,7 +205,7 @@ func readClock(r *toml.Reader, v *toml.Value, text string) (spec.Clock, bool) {
 	return c, err == nil
 }
 
-func readQuiet(r *toml.Reader, v *toml.Value, into *notifyForm) {
+func readQuiet(r *toml.Reader, v *toml.Value, into *Form) {
 	const expected = `hours such as "22:00-07:00"`
 	if !r.Want(v, toml.KindString, expected) {
 		return
@@ -234,8 +239,8 @@ func readURL[T any](field func(*T) *string) func(*toml.Reader, *toml.Value, *T) 
 	}
 }
 
-func readAddresses(field func(*notifyForm) *[]string) func(*toml.Reader, *toml.Value, *notifyForm) {
-	return func(r *toml.Reader, v *toml.Value, into *notifyForm) {
+func readAddresses(field func(*Form) *[]string) func(*toml.Reader, *toml.Value, *Form) {
+	return func(r *toml.Reader, v *toml.Value, into *Form) {
 		for _, e := range r.Strings(v, "an address") {
 			a, err := mail.ParseAddress(e.Text)
 			if err != nil || strings.ContainsAny(e.Text, "\r\n") {
@@ -247,8 +252,8 @@ func readAddresses(field func(*notifyForm) *[]string) func(*toml.Reader, *toml.V
 	}
 }
 
-// notifyUses returns the keys of a [[notify]] that are not for all ways, by way.
-func notifyUses(via spec.Via) []string {
+// keysOf returns the keys of a [[notify]] that are not for all ways, by way.
+func keysOf(via spec.Via) []string {
 	url := []string{"url_env", "url_file"}
 	switch via {
 	case spec.Webhook:
@@ -265,30 +270,31 @@ func notifyUses(via spec.Via) []string {
 	return nil
 }
 
-// finishNotify checks the [[notify]] tables of a file, and returns them.
-func (f *file) finishNotify(r *toml.Reader, dir string, onDisk bool) (all []spec.Notify) {
-	for i := range f.notify {
-		n := &f.notify[i]
+// Finish checks the [[notify]] tables of a file in a directory, and returns them. find looks up commands; it is nil if
+// that is not to be done.
+func Finish(r *toml.Reader, forms []Form, dir string, find func(command string) error) (all []spec.Notify) {
+	for i := range forms {
+		n := &forms[i]
 		if i == spec.MaxNotify {
-			r.Fail(n.table, "", "there are %d tables [[notify]], expected at most %d", len(f.notify), spec.MaxNotify)
+			r.Fail(n.Table, "", "there are %d tables [[notify]], expected at most %d", len(forms), spec.MaxNotify)
 			return all
 		}
 		for j := range i {
-			if other := f.notify[j].table; f.notify[j].Name == n.Name && n.Name != "" {
-				r.Fail(n.table.Find("name"), "", "the name %s is taken by another [[notify]], expected another one "+
+			if other := forms[j].Table; forms[j].Name == n.Name && n.Name != "" {
+				r.Fail(n.Table.Find("name"), "", "the name %s is taken by another [[notify]], expected another one "+
 					"(that is in %s:%d)", spec.Quote(n.Name), other.Source.Name, other.Line())
 				break
 			}
 		}
 		if wrong := cmp.Or(spec.CheckName(n.Name), spec.CheckPlainName(n.Name)); n.Name != "" && wrong != "" {
-			r.Fail(n.table.Find("name"), "", "%s", wrong)
+			r.Fail(n.Table.Find("name"), "", "%s", wrong)
 		}
-		if n.Via != "" && !r.IsFaulty(n.table) {
+		if n.Via != "" && !r.IsFaulty(n.Table) {
 			n.check(r)
 		}
 		n.resolve(dir)
-		if at := n.table.Field("command"); onDisk && len(n.Command) > 0 && !r.IsFaulty(at) {
-			if _, err := lookpath.Find(n.Command[0], dir, searchPath(nil, "")); err != nil {
+		if at := n.Table.Field("command"); find != nil && len(n.Command) > 0 && !r.IsFaulty(at) {
+			if err := find(n.Command[0]); err != nil {
 				r.Fail(at, "check the path, and whether it is executable", "the command %s of the notification %s "+
 					"cannot be run: %v", spec.Quote(n.Command[0]), spec.Quote(n.Name), toml.Reason(err))
 			}
@@ -299,10 +305,10 @@ func (f *file) finishNotify(r *toml.Reader, dir string, onDisk bool) (all []spec
 }
 
 // check reports keys that are missing, too many, or for another way.
-func (n *notifyForm) check(r *toml.Reader) {
-	uses := notifyUses(n.Via)
-	for _, field := range n.table.Fields {
-		known := func(via spec.Via) bool { return slices.Contains(notifyUses(via), field.Name) }
+func (n *Form) check(r *toml.Reader) {
+	uses := keysOf(n.Via)
+	for _, field := range n.Table.Fields {
+		known := func(via spec.Via) bool { return slices.Contains(keysOf(via), field.Name) }
 		if others := slices.DeleteFunc(spec.Ways(), func(v spec.Via) bool { return !known(v) }); len(others) > 0 &&
 			!known(n.Via) {
 			hint := "remove it"
@@ -315,22 +321,22 @@ func (n *notifyForm) check(r *toml.Reader) {
 	for _, name := range []string{"url", "token", "secret", "password"} {
 		var given []string
 		for _, key := range []string{name, name + "_env", name + "_file"} {
-			if n.table.Field(key) != nil && slices.Contains(uses, key) {
+			if n.Table.Field(key) != nil && slices.Contains(uses, key) {
 				given = append(given, key)
 			}
 		}
 		if len(given) > 1 {
-			r.Fail(n.table.Field(given[1]), "remove one of them", "%s, expected one of these",
+			r.Fail(n.Table.Field(given[1]), "remove one of them", "%s, expected one of these",
 				strings.Join(given, " and "))
 		}
 	}
 	need := func(keys ...string) {
 		for _, key := range keys {
-			if n.table.Field(key) != nil {
+			if n.Table.Field(key) != nil {
 				return
 			}
 		}
-		r.Fail(n.table, "", "[[notify]] via \"%s\" without %s, expected one", n.Via, strings.Join(keys, " or "))
+		r.Fail(n.Table, "", "[[notify]] via \"%s\" without %s, expected one", n.Via, strings.Join(keys, " or "))
 	}
 	switch n.Via {
 	case spec.Webhook, spec.Ntfy:
@@ -345,10 +351,10 @@ func (n *notifyForm) check(r *toml.Reader) {
 			need("password_env", "password_file")
 		}
 		if n.TLS == "none" && n.Host != "localhost" && !isLoopback(n.Host) {
-			r.Fail(n.table.Field("tls"), "", "tls is \"none\", expected that only for a host such as \"localhost\"")
+			r.Fail(n.Table.Field("tls"), "", "tls is \"none\", expected that only for a host such as \"localhost\"")
 		}
 		if len(n.From) > 1 {
-			r.Fail(n.table.Field("from"), "", "from has %d addresses, expected one", len(n.From))
+			r.Fail(n.Table.Field("from"), "", "from has %d addresses, expected one", len(n.From))
 		}
 	case spec.Command:
 		need("command")
@@ -356,8 +362,8 @@ func (n *notifyForm) check(r *toml.Reader) {
 	if n.Header != "" && !n.Token.IsSet() {
 		need("token_env", "token_file")
 	}
-	if len(n.Urgent) > 0 && n.Quiet == (spec.Hours{}) && n.table.Field("quiet") == nil {
-		r.Notice(n.table.Field("urgent"), "urgent has no effect without quiet")
+	if len(n.Urgent) > 0 && n.Quiet == (spec.Hours{}) && n.Table.Field("quiet") == nil {
+		r.Notice(n.Table.Field("urgent"), "urgent has no effect without quiet")
 	}
 }
 
@@ -368,11 +374,11 @@ func isLoopback(host string) bool {
 }
 
 // resolve fills in defaults, and makes paths absolute.
-func (n *notifyForm) resolve(dir string) {
-	if n.table.Field("on") == nil {
+func (n *Form) resolve(dir string) {
+	if n.Table.Field("on") == nil {
 		n.On = spec.DefaultNotifyKinds()
 	}
-	if n.table.Field("digest") == nil {
+	if n.Table.Field("digest") == nil {
 		n.Digest = spec.DefaultDigest
 	}
 	for _, s := range []*spec.Secret{&n.URLFrom, &n.Token, &n.Signature} {
