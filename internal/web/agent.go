@@ -52,26 +52,35 @@ type agentData struct {
 type crumb struct{ Name, Path string }
 
 // agentPage shows one node.
-func (s *Server) agentPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 	x, err := status.Explain.Call(ctx, s.Client, status.ExplainRequest{Path: q.rest})
 	if err != nil {
 		return nil, err
 	}
 	n := x.Node
 	d := agentData{Path: n.Path, Grep: q.get("grep"), IsAgent: n.Kind == "agent", Parents: crumbs(n.Path)}
-	shown := map[string]any{"explanation": explain(x, q.role)}
 	p := &page{title: n.Path, nav: "tree", template: "agent"}
+	if p.parts, err = s.parts(map[string]any{"explanation": explain(x, q.role)}); err != nil {
+		return nil, err
+	}
 	if d.IsAgent {
-		lives, err := s.lives(ctx, n)
+		lives, err := s.drawn.get("lives "+n.Path, s.version(q, n.Path), func() (template.HTML, error) {
+			lives, err := s.lives(ctx, n)
+			if err != nil {
+				return "", err
+			}
+			return s.renderPart("lives", lives)
+		})
 		if err != nil {
 			return nil, err
 		}
-		shown["lives"] = lives
+		p.parts = append(p.parts, part{id: "lives", html: lives})
 		p.follow = &follow{list: "log", items: s.logItems(n.Path, q)}
-		if q.at == 0 {
-			if d.Log, d.Position, err = s.lines(ctx, logQuery(n.Path, q)); err != nil {
-				return nil, err
-			}
+		if q.at > 0 { // the rest is not kept up to date
+			return p, nil
+		}
+		if d.Log, d.Position, err = s.lines(ctx, logQuery(n.Path, q)); err != nil {
+			return nil, err
 		}
 		d.Beliefs, err = belief.Read.Call(ctx, s.Client, belief.ReadRequest{Path: n.Path})
 		if err != nil && !errors.Is(err, api.ErrNotFound) {
@@ -79,8 +88,7 @@ func (s *Server) agentPage(ctx context.Context, q query) (*page, error) {
 		}
 	}
 	p.data = d
-	p.parts, err = s.parts(shown)
-	return p, err
+	return p, nil
 }
 
 // crumbs returns the supervisors above a node, the root first.
@@ -168,7 +176,7 @@ const (
 )
 
 // lives returns the last incarnations of an agent, oldest first.
-func (s *Server) lives(ctx context.Context, n status.Node) (lifeline, error) {
+func (s *pages) lives(ctx context.Context, n status.Node) (lifeline, error) {
 	lives := map[uint64]*life{}
 	for e, err := range feed.Events(ctx, s.Client, event.Query{
 		Filter: event.Filter{Path: n.Path, Types: []string{"agent.*"}}, Last: 10 * maxLives,

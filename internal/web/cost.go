@@ -41,7 +41,7 @@ type costData struct {
 }
 
 // costPage shows quotas, budgets, and what calls of language models have used.
-func (s *Server) costPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) costPage(ctx context.Context, q query) (*page, error) {
 	operates := q.role == operator
 	quotas, err := quota.List.Call(ctx, s.Client, api.None{})
 	if err != nil {

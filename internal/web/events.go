@@ -71,7 +71,7 @@ func eventFilter(q query) (f event.Filter, err error) {
 }
 
 // eventsPage shows events, the last one first.
-func (s *Server) eventsPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) eventsPage(ctx context.Context, q query) (*page, error) {
 	f, err := eventFilter(q)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Server) eventsPage(ctx context.Context, q query) (*page, error) {
 
 // eventsBefore returns the last events before a number that a filter selects, oldest first, and whether there are
 // earlier ones.
-func (s *Server) eventsBefore(
+func (s *pages) eventsBefore(
 	ctx context.Context, f event.Filter, before uint64,
 ) (found []event.Event, more bool, err error) {
 	query := event.Query{Filter: f, Last: shownEvents + 1}
@@ -142,7 +142,7 @@ func (s *Server) eventsBefore(
 }
 
 // eventItems yields the events that come after one.
-func (s *Server) eventItems(f event.Filter) func(context.Context, since) iter.Seq2[item, error] {
+func (s *pages) eventItems(f event.Filter) func(context.Context, since) iter.Seq2[item, error] {
 	return func(ctx context.Context, after since) iter.Seq2[item, error] {
 		return func(yield func(item, error) bool) {
 			for e, err := range feed.Events(ctx, s.Client, event.Query{Filter: f, After: after.event, Follow: true}) {
@@ -167,7 +167,7 @@ type eventData struct {
 }
 
 // eventPage shows one event.
-func (s *Server) eventPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) eventPage(ctx context.Context, q query) (*page, error) {
 	number, err := strconv.ParseUint(q.rest, 10, 64)
 	if err != nil || number == 0 {
 		return nil, fmt.Errorf("%w: %.40q is not the number of an event", api.ErrInvalid, q.rest)

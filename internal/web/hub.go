@@ -30,6 +30,8 @@ type hub struct {
 	now     moment
 	changed chan struct{} // closed and replaced with each moment
 	running sync.WaitGroup
+	begun   uint64            // how often the events were followed anew
+	lastOf  map[string]uint64 // numbers of the last events by path, since then
 
 	reading sync.Mutex // held while nodes are read, which is done once for all viewers
 	nodes   []status.Node
@@ -82,12 +84,12 @@ func (h *hub) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		last, err := lastEvent(ctx, h.client)
 		if err == nil {
-			h.note(last, nil)
+			h.begin(last)
 			for e, followErr := range feed.Events(ctx, h.client, event.Query{After: last, Follow: true}) {
 				if err = followErr; err != nil {
 					break
 				}
-				h.note(e.Seq, nil)
+				h.see(e)
 			}
 		}
 		if ctx.Err() != nil {
@@ -110,6 +112,33 @@ func lastEvent(ctx context.Context, c *api.Client) (last uint64, err error) {
 		last = e.Seq
 	}
 	return last, nil
+}
+
+// begin notes that the events after one are followed.
+func (h *hub) begin(last uint64) {
+	h.mu.Lock()
+	h.begun++
+	h.lastOf = make(map[string]uint64)
+	h.mu.Unlock()
+	h.note(last, nil)
+}
+
+// see notes an event.
+func (h *hub) see(e event.Event) {
+	h.mu.Lock()
+	h.lastOf[e.Path] = e.Seq
+	h.mu.Unlock()
+	h.note(e.Seq, nil)
+}
+
+// version is another one after each event about a node.
+type version struct{ begun, last uint64 }
+
+// version returns the version of what events tell of a node. It is true only while events are followed.
+func (h *hub) version(path string) version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return version{h.begun, h.lastOf[path]}
 }
 
 // note notes what is known for the next moment.

@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"fmt"
+	"html/template"
 	"net/http"
 	"slices"
 
@@ -30,7 +32,7 @@ type letter struct {
 }
 
 // inboxPage shows what waits for an answer.
-func (s *Server) inboxPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) inboxPage(ctx context.Context, q query) (*page, error) {
 	questions, err := question.List.Call(ctx, s.Client, question.ListRequest{})
 	if err != nil {
 		return nil, err
@@ -42,9 +44,12 @@ func (s *Server) inboxPage(ctx context.Context, q query) (*page, error) {
 	p := &page{title: "Inbox", nav: "inbox", template: "inbox"}
 	slices.SortStableFunc(questions, func(a, b question.Question) int { return a.At.Compare(b.At) })
 	for _, one := range questions {
-		html, err := s.renderPart("question", asked{
-			Question: one, ElementID: "question-" + one.ID, At: stamp(one.At), Until: stamp(one.Deadline),
-			Lines: s.lastLines(ctx, one.From), OtherAnswer: len(one.Options) == 0, Operator: q.role == operator,
+		name := fmt.Sprintf("question %s %s", one.ID, q.role)
+		html, err := s.drawn.get(name, s.version(q, one.From), func() (template.HTML, error) {
+			return s.renderPart("question", asked{
+				Question: one, ElementID: "question-" + one.ID, At: stamp(one.At), Until: stamp(one.Deadline),
+				Lines: s.lastLines(ctx, one.From), OtherAnswer: len(one.Options) == 0, Operator: q.role == operator,
+			})
 		})
 		if err != nil {
 			return nil, err
@@ -66,7 +71,7 @@ func (s *Server) inboxPage(ctx context.Context, q query) (*page, error) {
 }
 
 // lastLines returns the last lines of an agent's output. A question stays readable without them.
-func (s *Server) lastLines(ctx context.Context, path string) (lines []string) {
+func (s *pages) lastLines(ctx context.Context, path string) (lines []string) {
 	for l, err := range output.Logs(ctx, s.Client, output.Query{Paths: []string{path}, Lines: 5}) {
 		if err != nil {
 			return nil

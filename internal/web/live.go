@@ -57,7 +57,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, who *session) {
 	if err != nil {
 		at = new(url.URL)
 	}
-	v, rest, ok := s.find(at.Path)
+	v, rest, ok := s.pages.find(at.Path)
 	if !ok {
 		http.Error(w, "expected the path of a page", http.StatusBadRequest)
 		return
@@ -92,7 +92,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, who *session) {
 
 // run sends changes until ctx ends or the browser does not read.
 func (st *stream) run(ctx context.Context) {
-	defer st.s.hub.watch()()
+	defer st.s.pages.hub.watch()()
 	var following sync.WaitGroup
 	defer following.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -102,7 +102,7 @@ func (st *stream) run(ctx context.Context) {
 	pause := time.NewTimer(minInterval)
 	defer pause.Stop()
 
-	_, changed := st.s.hub.state()
+	_, changed := st.s.pages.hub.state()
 	err := st.update(ctx, moment{last: st.after.event})
 	items, ready := make(chan item, maxItems), false
 	for started := false; err == nil; {
@@ -120,7 +120,7 @@ func (st *stream) run(ctx context.Context) {
 			continue
 		case <-wake:
 			var now moment
-			now, changed = st.s.hub.state()
+			now, changed = st.s.pages.hub.state()
 			err = st.update(ctx, now)
 		case it := <-in:
 			err = st.add(it, items)

@@ -32,7 +32,7 @@ func logQuery(path string, q query) output.Query {
 }
 
 // logItems yields the lines of an agent's output after a position, and those to come.
-func (s *Server) logItems(path string, q query) func(context.Context, since) iter.Seq2[item, error] {
+func (s *pages) logItems(path string, q query) func(context.Context, since) iter.Seq2[item, error] {
 	return func(ctx context.Context, after since) iter.Seq2[item, error] {
 		return func(yield func(item, error) bool) {
 			query := logQuery(path, q)
@@ -69,7 +69,7 @@ func lineOf(l output.Line) logLine {
 }
 
 // lines returns the last lines of an agent's output, and the position after them.
-func (s *Server) lines(ctx context.Context, q output.Query) (html template.HTML, position string, err error) {
+func (s *pages) lines(ctx context.Context, q output.Query) (html template.HTML, position string, err error) {
 	var b strings.Builder
 	q.Follow = true // since only followers get positions
 	for line, err := range output.Logs(ctx, s.Client, q) {

@@ -40,7 +40,7 @@ type summary struct {
 }
 
 // overview shows what needs a person first.
-func (s *Server) overview(ctx context.Context, q query) (*page, error) {
+func (s *pages) overview(ctx context.Context, q query) (*page, error) {
 	st, err := status.Get.Call(ctx, s.Client, api.None{})
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func summaryOf(st status.Status) summary {
 }
 
 // whereIs returns the page of what needs a person.
-func (s *Server) whereIs(a status.Attention, nodes []status.Node) string {
+func (s *pages) whereIs(a status.Attention, nodes []status.Node) string {
 	if a.State == status.NeedsAnswer {
 		return "/inbox"
 	}

@@ -37,6 +37,14 @@ type query struct {
 	role   role
 }
 
+// version returns the version of what events tell of a node: for a page that is opened, always another one.
+func (s *pages) version(q query, path string) any {
+	if q.at == 0 {
+		return new(byte)
+	}
+	return s.hub.version(path)
+}
+
 // get returns a parameter.
 func (q query) get(name string) string { return q.values.Get(name) }
 
@@ -86,7 +94,6 @@ type layout struct {
 	Event      uint64 // number of the last event before the page was loaded
 	Digest     string // of the parts
 	Data       any
-	Assets     map[string]string // URLs by name
 	parts      []part
 }
 
@@ -126,7 +133,7 @@ func parameters(pairs ...string) url.Values {
 }
 
 // find returns the view of a path, and what of the path comes after that of the view.
-func (s *Server) find(urlPath string) (v view, rest string, ok bool) {
+func (s *pages) find(urlPath string) (v view, rest string, ok bool) {
 	for _, v := range s.views {
 		if rest, ok := strings.CutPrefix(urlPath, v.path); ok && strings.HasSuffix(v.path, "/") && v.path != "/" &&
 			rest != "" {
@@ -141,7 +148,7 @@ func (s *Server) find(urlPath string) (v view, rest string, ok bool) {
 
 // servePage answers with a page.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request, who *session) {
-	v, rest, ok := s.find(r.URL.Path)
+	v, rest, ok := s.pages.find(r.URL.Path)
 	if !ok {
 		s.fail(w, fmt.Errorf("%w: this page has no %.100q", api.ErrNotFound, r.URL.Path))
 		return
@@ -175,12 +182,8 @@ func digest(parts []part) string {
 
 // render answers with a page. r may be nil; then the answer is not compressed.
 func (s *Server) render(w http.ResponseWriter, r *http.Request, status int, name string, l layout) {
-	l.Assets = make(map[string]string)
-	for name, a := range s.assets {
-		l.Assets[name] = a.url
-	}
 	var b bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&b, name, l); err != nil {
+	if err := s.pages.templates.ExecuteTemplate(&b, name, l); err != nil {
 		s.Logger.Error("a page cannot be made", "page", name, "error", err)
 		http.Error(w, "internal error; the log of the page says more", http.StatusInternalServerError)
 		return

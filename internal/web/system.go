@@ -27,7 +27,7 @@ type configData struct {
 const shownSettings = 2000
 
 // configPage shows the values of the file with their places, and what reconciling would do now.
-func (s *Server) configPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) configPage(ctx context.Context, q query) (*page, error) {
 	st, err := status.Get.Call(ctx, s.Client, api.None{})
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ type systemData struct {
 }
 
 // systemPage shows the daemon, and what coppice doctor finds when it is asked.
-func (s *Server) systemPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) systemPage(ctx context.Context, q query) (*page, error) {
 	st, err := status.Get.Call(ctx, s.Client, api.None{})
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ type board struct {
 }
 
 // tasksPage shows tasks as a list, a board or a graph.
-func (s *Server) tasksPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) tasksPage(ctx context.Context, q query) (*page, error) {
 	d := tasksData{View: cmp.Or(q.get("view"), "list"), Query: q.get("q"), Pool: q.get("pool"), All: q.get("all") != ""}
 	tasks, err := task.List.Call(ctx, s.Client, task.ListRequest{
 		Filter: task.Filter{Pool: d.Pool, All: d.All}, Limit: shownTasks + 1,
@@ -165,7 +165,7 @@ type attempt struct {
 }
 
 // taskPage shows one task.
-func (s *Server) taskPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) taskPage(ctx context.Context, q query) (*page, error) {
 	detail, err := task.Show.Call(ctx, s.Client, task.ShowRequest{ID: q.rest})
 	if err != nil {
 		return nil, err

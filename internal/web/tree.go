@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cost"
@@ -111,51 +110,23 @@ func attentionOf(state string) int {
 	return slices.Index(order, status.ToneOf(state))
 }
 
-// rowCache has the rows that were rendered last, since most do not change from one moment to the next.
-type rowCache struct {
-	mu   sync.Mutex
-	rows map[string]renderedRow // by path
-}
-
-type renderedRow struct {
-	row  row
-	html template.HTML
-}
-
-// render returns rows as parts of a list.
-func (s *Server) renderRows(rows []row) ([]part, error) {
-	s.rows.mu.Lock()
-	defer s.rows.mu.Unlock()
-	known := make(map[string]renderedRow, len(rows))
+// renderRows returns rows as parts of a list.
+func (s *pages) renderRows(rows []row) ([]part, error) {
 	parts := make([]part, 0, len(rows))
 	for _, r := range rows {
-		key := r
-		key.index = 0 // it moves when others come and go
-		done, ok := s.rows.rows[r.Path]
-		if !ok || done.row != key {
-			html, err := s.renderPart("row", r)
-			if err != nil {
-				return nil, err
-			}
-			done = renderedRow{key, html}
+		shown := r
+		shown.index = 0 // it moves when others come and go
+		html, err := s.drawn.get("row "+r.Path, shown, func() (template.HTML, error) { return s.renderPart("row", r) })
+		if err != nil {
+			return nil, err
 		}
-		known[r.Path] = done
-		parts = append(parts, part{id: r.ID, list: "rows", html: done.html})
+		parts = append(parts, part{id: r.ID, list: "rows", html: html})
 	}
-	for path, r := range s.rows.rows { // of other pages, which show a part of the tree
-		if _, ok := known[path]; !ok && len(known) < maxCachedRows {
-			known[path] = r
-		}
-	}
-	s.rows.rows = known
 	return parts, nil
 }
 
-// maxCachedRows bounds the rows that are kept for other pages.
-const maxCachedRows = 20_000
-
 // renderPart renders a template.
-func (s *Server) renderPart(name string, data any) (template.HTML, error) {
+func (s *pages) renderPart(name string, data any) (template.HTML, error) {
 	var b strings.Builder
 	if err := s.templates.ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("template %s: %w", name, err)
@@ -164,7 +135,7 @@ func (s *Server) renderPart(name string, data any) (template.HTML, error) {
 }
 
 // parts renders parts that are not in a list.
-func (s *Server) parts(data map[string]any) (all []part, err error) {
+func (s *pages) parts(data map[string]any) (all []part, err error) {
 	for name, d := range data {
 		html, err := s.renderPart(name, d)
 		if err != nil {
@@ -211,7 +182,7 @@ func sortOrders() []sortOrder {
 }
 
 // treePage shows the nodes of the tree.
-func (s *Server) treePage(ctx context.Context, q query) (*page, error) {
+func (s *pages) treePage(ctx context.Context, q query) (*page, error) {
 	nodes, err := s.hub.allNodes(ctx, q.at)
 	if err != nil {
 		return nil, err
@@ -268,7 +239,7 @@ func (d *treeData) sort(rows []row) {
 }
 
 // dollarsToday returns what calls of agents have cost today, by path.
-func (s *Server) dollarsToday(ctx context.Context) (map[string]float64, error) {
+func (s *pages) dollarsToday(ctx context.Context) (map[string]float64, error) {
 	report, err := s.costToday(ctx, cost.ByAgent)
 	if err != nil {
 		return nil, err
@@ -283,6 +254,6 @@ func (s *Server) dollarsToday(ctx context.Context) (map[string]float64, error) {
 }
 
 // costToday returns what calls have cost today.
-func (s *Server) costToday(ctx context.Context, by cost.By) (cost.Report, error) {
+func (s *pages) costToday(ctx context.Context, by cost.By) (cost.Report, error) {
 	return cost.Show.Call(ctx, s.Client, cost.Request{By: by, Since: time.Now().Format(time.DateOnly)})
 }

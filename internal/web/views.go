@@ -5,11 +5,28 @@ import (
 	"html/template"
 	"net/url"
 
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
+// pages makes pages of what the daemon knows.
+type pages struct {
+	Client    *api.Client
+	File      string // the configuration of the project
+	hub       *hub
+	templates *template.Template
+	views     []view
+	drawn     drawn
+}
+
+func newPages(c *api.Client, file string, h *hub, templates *template.Template) *pages {
+	s := &pages{Client: c, File: file, hub: h, templates: templates}
+	s.views = s.allViews()
+	return s
+}
+
 // allViews returns all pages that can be kept live.
-func (s *Server) allViews() []view {
+func (s *pages) allViews() []view {
 	return []view{
 		{"/", s.overview},
 		{"/tree", s.treePage},

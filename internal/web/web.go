@@ -8,7 +8,6 @@ package web
 import (
 	"context"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -33,15 +32,12 @@ type Options struct {
 // Server is the web page of a project. New makes it.
 type Server struct {
 	Options
-	host      string // of the page on a loopback address
-	sessions  *sessions
-	hub       *hub
-	rows      rowCache
-	templates *template.Template
-	assets    map[string]asset
-	views     []view
-	handler   http.Handler
-	streams   chan struct{} // holds a token for each open stream
+	host     string // of the page on a loopback address
+	sessions *sessions
+	pages    *pages
+	assets   map[string]asset
+	handler  http.Handler
+	streams  chan struct{} // holds a token for each open stream
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -52,12 +48,10 @@ type Server struct {
 func New(o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		Options: o, host: newHost(), sessions: newSessions(time.Now), hub: newHub(ctx, o.Client),
+		Options: o, host: newHost(), sessions: newSessions(time.Now), assets: loadAssets(),
 		streams: make(chan struct{}, maxStreams), ctx: ctx, cancel: cancel,
 	}
-	s.assets = loadAssets()
-	s.templates = parseTemplates(s.assets)
-	s.views = s.allViews()
+	s.pages = newPages(o.Client, o.File, newHub(ctx, o.Client), parseTemplates(s.assets))
 	s.handler = s.routes()
 	return s
 }
@@ -65,7 +59,7 @@ func New(o Options) *Server {
 // Close ends streams and what pages have begun, such as actions that take long. The daemon carries on with those.
 func (s *Server) Close() {
 	s.cancel()
-	s.hub.close()
+	s.pages.hub.close()
 	s.acting.Wait()
 }
 

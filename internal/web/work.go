@@ -54,7 +54,7 @@ type pipelineShown struct {
 }
 
 // workPage shows pipelines, orders and agents that triggers start.
-func (s *Server) workPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) workPage(ctx context.Context, q query) (*page, error) {
 	operates := q.role == operator
 	var pipelines []pipelineShown
 	infos, err := workers.List.Call(ctx, s.Client, api.None{})
@@ -96,7 +96,7 @@ func (s *Server) workPage(ctx context.Context, q query) (*page, error) {
 }
 
 // orderShown returns an order with its last runs.
-func (s *Server) orderShown(ctx context.Context, info dispatch.Info, operates bool) (orderShown, error) {
+func (s *pages) orderShown(ctx context.Context, info dispatch.Info, operates bool) (orderShown, error) {
 	o := orderShown{Info: info, Operator: operates}
 	runs, err := dispatch.Runs.Call(ctx, s.Client, dispatch.RunsRequest{Name: info.Name, Count: shownRuns})
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Server) orderShown(ctx context.Context, info dispatch.Info, operates bo
 }
 
 // orderPage shows an order, or one of its runs: /orders/NAME?run=ID.
-func (s *Server) orderPage(ctx context.Context, q query) (*page, error) {
+func (s *pages) orderPage(ctx context.Context, q query) (*page, error) {
 	info, err := dispatch.Get.Call(ctx, s.Client, dispatch.Name{Name: strings.TrimSuffix(q.rest, "/")})
 	if err != nil {
 		return nil, err
