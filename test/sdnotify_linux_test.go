@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -235,9 +234,7 @@ func TestCoppiceInCoppice(t *testing.T) {
 }
 
 func TestSystemdNotifyAgent(t *testing.T) {
-	if _, err := exec.LookPath("systemd-notify"); err != nil {
-		t.Skip(err)
-	}
+	exectest.Need(t, "systemd-notify")
 	t.Parallel()
 	f := newFleet(t, agentTOML("a", `systemd-notify --ready --status="the shell is up"; exec sleep 1000`, readyNotify))
 	f.do("up", "-d")

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # program:Debian package
-needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm patch:patch chromium:chromium"
+needed="git:git erl:erlang-base tmux:tmux node:nodejs npm:npm patch:patch chromium:chromium systemd-notify:systemd"
 
 missing() {
 	for pair in $needed; do

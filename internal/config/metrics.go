@@ -10,8 +10,8 @@ import (
 func metricsTable() toml.Table[spec.Metrics] {
 	return toml.Table[spec.Metrics]{
 		Header: "[metrics]",
-		Doc: "Metrics for Prometheus at `/metrics`, and health checks at `/livez` and `/readyz`. Whoever can " +
-			"connect to the address can read the names of agents, so it should be one of this machine. See " +
+		Doc: "Metrics for Prometheus at `/metrics`, and health checks at `/livez` and `/readyz`. Everyone who can " +
+			"connect to the address can read the names of agents, so prefer a loopback address. See " +
 			"[Metrics](metrics.md). A change takes a restart of the daemon.",
 		Example: `[metrics]
 listen = "127.0.0.1:9464"

@@ -110,7 +110,7 @@ func TestBadNotify(t *testing.T) {
 		{hook + "token_env = \"A\"\ntoken_file = \"a\"\n",
 			`6:14: token_env and token_file, expected one of these; remove one of them`},
 		{hook + "url_env = \"A\"\n", `5:11: url and url_env, expected one of these; remove one of them`},
-		{hook + "priority = 4\n", `5:1: priority is not for via = "webhook", but for ntfy; remove it`},
+		{hook + "priority = 4\n", `5:1: priority does not apply to via = "webhook", only to ntfy; remove it`},
 		{hook + "header = \"a\\nb\"\ntoken_env = \"A\"\n",
 			`5:10: header is "a\nb", expected the name of one, such as "X-Api-Key"`},
 		{hook + "header = \"X-Key\"\n",
@@ -121,7 +121,7 @@ func TestBadNotify(t *testing.T) {
 			`without one; put the URL into a variable and name that with url_env`},
 		{name + "via = \"ntfy\"\nurl = \"https://example.com/t\"\npriority = 6\n",
 			`5:12: priority is 6, expected an integer from 1 to 5`},
-		{name + "via = \"slack\"\nurl = \"https://hooks.slack.com/x\"\n", `4:1: url is not for via = "slack", but for ` +
+		{name + "via = \"slack\"\nurl = \"https://hooks.slack.com/x\"\n", `4:1: url does not apply to via = "slack", only to ` +
 			`webhook, ntfy; the URL of Slack is a secret: write url_env or url_file`},
 		{mail, `1:3: [[notify]] via "mail" without host, expected one`},
 		{mail, `1:3: [[notify]] via "mail" without to, expected one`},

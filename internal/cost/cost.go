@@ -107,7 +107,7 @@ func (a amount) sum() Sum {
 	return Sum{a.Counts, u.Tokens(), u.Dollars}
 }
 
-// Used is what a call or a run adds to the ledger.
+// Used describes what a call or a run adds to the ledger.
 type Used struct {
 	Agent   string // path
 	CLI     agentcli.CLI

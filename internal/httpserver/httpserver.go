@@ -18,7 +18,7 @@ import (
 
 // Server serves a handler.
 type Server struct {
-	// Name is what is served, for the log, such as "the web page".
+	// Name says in the log what is served, such as "the web page".
 	Name    string
 	Handler http.Handler
 	Logger  *slog.Logger

@@ -48,8 +48,9 @@ func TestHosts(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:80": true, "LOCALHOST.:80": true, "a.localhost:1": true, "127.0.0.1:80": true,
 		"[::1]:80": true, "[::1]": true, "192.0.2.1": true, "Coppice.Example.org:443": true,
-		"": false, ":80": false, "example.org": false, "coppice.example.org.evil.example": false, "127.0.0.1.nip.io": false,
-		"notlocalhost": false, "localhost.example": false, "2130706433": false,
+		"": false, ":80": false, "example.org": false, "coppice.example.org.evil.example": false,
+		"127.0.0.1.nip.io": false,
+		"notlocalhost":     false, "localhost.example": false, "2130706433": false,
 	} {
 		if got := s.answersFor(host); got != want {
 			t.Errorf("%q: %v", host, got)

@@ -325,7 +325,7 @@ func TestMaxAgents(t *testing.T) {
 	}
 }
 
-// An agent that was removed leaves its place to another one, also if nobody scrapes meanwhile.
+// An agent that was removed makes room for another one, even if nobody scrapes meanwhile.
 func TestRemoved(t *testing.T) {
 	p := newParts()
 	p.MaxAgents = 1

@@ -144,7 +144,7 @@ func (m *Metrics) Started() {
 	}
 }
 
-// Serve answers on an address until ctx ends. Whoever can reach an address beyond this machine may use any name for it.
+// Serve answers on an address until ctx ends. On an address that is not a loopback address, any host name is accepted.
 func (m *Metrics) Serve(ctx context.Context, address string) {
 	s := httpserver.Server{Name: "metrics", Handler: m.Handler(), Logger: m.o.Logger}
 	if at, err := netip.ParseAddrPort(address); err == nil && !at.Addr().IsLoopback() {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Unix(1_764_398_400, 0)
 
-// parts are what a fixture reads; tests change them.
+// parts are the parts of a daemon that is measured; tests change them.
 type parts struct {
 	Options
 	nodes  []status.Node

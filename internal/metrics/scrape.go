@@ -60,7 +60,7 @@ func (m *Metrics) encode(header http.Header, r *http.Request) *answer {
 	return a
 }
 
-// reading is what gauges show.
+// reading has the values that gauges show.
 type reading struct {
 	at        time.Time
 	nodes     []status.Node
@@ -73,7 +73,7 @@ type reading struct {
 	bytes     int64 // of the store; 0 if that is not known
 }
 
-// read reads what gauges show, while nothing is locked: the features have locks of their own.
+// read collects the values that gauges show, while nothing is locked: the features have locks of their own.
 func (m *Metrics) read() reading {
 	nodes, err := m.o.Nodes()
 	if err != nil {

@@ -17,11 +17,11 @@ const (
 	flapWindow = time.Hour
 	// firstRetry and lastRetry bound the growing delay after a failed delivery.
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
-	// reportSpan is what the first report covers, and maxReportSpan what any covers at most.
+	// reportSpan is the time that the first report covers; maxReportSpan bounds that of all reports.
 	reportSpan, maxReportSpan = 24 * time.Hour, 7 * 24 * time.Hour
 )
 
-// State is what one [[notify]] has told. It is stored, so that a new daemon neither repeats nor loses anything.
+// State records what one [[notify]] has told. It is stored, so that a new daemon neither repeats nor loses anything.
 type State struct {
 	// Items are the needs that there are, by subject.
 	Items map[string]Item `json:"items,omitempty"`
@@ -47,24 +47,24 @@ type Item struct {
 	Told  bool            `json:"told,omitempty"`
 }
 
-// Input is what a decision is made of, besides settings and state.
+// Input has the facts for a decision, besides settings and state.
 type Input struct {
 	Now     time.Time // local
 	Project string
 	Needs   []Need // all that there are
 }
 
-// Decision is what to do now.
+// Decision says what to do now.
 type Decision struct {
 	// State is the next one. Items of Message are told only when it was delivered, see State.Sent.
 	State State
 	// Message is to be sent now; nil if there is none.
 	Message *Message
-	// Report is whether the report is due, for the time after ReportSince.
+	// Report says that the report is due, for the time after ReportSince.
 	Report      bool
 	ReportSince time.Time
 	reportDate  string
-	// Next is when to decide again, unless needs change before; zero for never.
+	// Next is the time of the next decision, unless needs change before; zero for never.
 	Next time.Time
 }
 

@@ -197,8 +197,9 @@ func TestStalled(t *testing.T) {
 		interval, age time.Duration
 		want          string
 	}{
-		"just in time":     {time.Minute, 3 * time.Minute, ""},
-		"late":             {time.Minute, 3*time.Minute + time.Second, "the last pass has ended 3m1s ago, more than 3m0s"},
+		"just in time": {time.Minute, 3 * time.Minute, ""},
+		"late": {time.Minute, 3*time.Minute + time.Second,
+			"the last pass has ended 3m1s ago, more than 3m0s"},
 		"a short interval": {time.Millisecond, 3 * time.Second, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func coloured(line string) template.HTML {
 	}
 	html := ""
 	if line = onlyColours(line); line != "" {
-		screen, err := terminal.NewScreen(terminal.WithSize(maxLine, 1))
+		screen, err := terminal.NewScreen(terminal.WithSize(len(line), 1))
 		if err == nil {
 			screen.Write([]byte(line))
 			html = screen.AsHTML()

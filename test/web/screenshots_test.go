@@ -28,7 +28,6 @@ func TestScreenshots(t *testing.T) {
 		{"tree", "/tree", "reviewer-3", false},
 		{"agent", "/agent/shop/crawler", "quarantined", true},
 		{"inbox", "/inbox", "Shall I", false},
-		{"events", "/events", "agent.started", true},
 	} {
 		b.dark(picture.dark)
 		b.live(s.base + picture.path)

@@ -35,7 +35,7 @@ each agent with its output, events, and the inbox. The page is live, and agents 
 stopped and answered from it.
 
 A link that lets one browser in is printed, and works once. The daemon may come and go meanwhile.
-Beyond this machine (--listen 0.0.0.0:7391) nobody can act, and nothing is encrypted.`,
+On an address of the network (--listen 0.0.0.0:7391) the page is read-only, and not encrypted.`,
 		Example: `  coppice web --open
   coppice web --read-only --listen 0.0.0.0:7391 --host fleet.example.org`,
 		Args:              command.NoArgs,
@@ -59,7 +59,7 @@ Beyond this machine (--listen 0.0.0.0:7391) nobody can act, and nothing is encry
 				url := page.URL(address) + page.NewLink(readOnly)
 				how := "this link lets one browser in, once, within 10 minutes"
 				if readOnly || beyond {
-					how += "; it only reads"
+					how += "; the page is read-only"
 				}
 				if err := s.PrintLines(url, how); err != nil {
 					return err
@@ -79,7 +79,7 @@ Beyond this machine (--listen 0.0.0.0:7391) nobody can act, and nothing is encry
 	cmd.Flags().StringSliceVar(&hosts, "host", nil,
 		"a host `NAME` of this machine in URLs, next to localhost and IP addresses")
 	cmd.Flags().BoolVar(&open, "open", false, "open the page in the browser")
-	cmd.Flags().BoolVar(&readOnly, "read-only", false, "let nobody act")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "only show the fleet; refuse all actions")
 	return cmd
 }
 

@@ -315,7 +315,7 @@ func (n *Form) check(r *toml.Reader) {
 			if n.Via == spec.Slack && field.Name == "url" {
 				hint = "the URL of Slack is a secret: write url_env or url_file"
 			}
-			r.FailKey(field, hint, "%s is not for via = \"%s\", but for %s", field.Name, n.Via, joined(others))
+			r.FailKey(field, hint, "%s does not apply to via = \"%s\", only to %s", field.Name, n.Via, joined(others))
 		}
 	}
 	for _, name := range []string{"url", "token", "secret", "password"} {
