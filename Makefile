@@ -22,7 +22,7 @@ FUZZTIME ?= 30s
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight screenshots generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight screenshots web-load generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -104,6 +104,10 @@ test-clis: deps
 ## midnight: use up the quota of 100 agents in the middle of 300 tasks (3 minutes)
 midnight:
 	$(GO) test ./test -run TestQuotaAtMidnight -midnight.long -v -timeout 30m
+
+## web-load: the page of 1,000 agents, some of which restart all the time, in a browser that must not stop for 50 ms
+web-load:
+	$(GO) test ./test/web -count 1 -run TestManyAgents -v -args -agents 1000
 
 ## screenshots: take the pictures of the web page in the documentation
 screenshots:
