@@ -129,6 +129,9 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	if f.metrics.Listen != "" {
 		tree.Metrics = f.metrics
 	}
+	if f.web.Listen != "" {
+		tree.Web = f.web
+	}
 	l.Tree = tree
 	return l, nil
 }

@@ -20,7 +20,7 @@ func sections() []toml.Section {
 		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
 		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
 		serviceTable().Section(), notify.Table().Section(), notify.DeadmanTable().Section(), otlpTable().Section(),
-		metricsTable().Section(), patchesSection(),
+		metricsTable().Section(), webTable().Section(), patchesSection(),
 	}
 }
 

@@ -34,6 +34,7 @@ type file struct {
 	deadman     notify.DeadmanForm
 	otlp        spec.OTLP
 	metrics     spec.Metrics
+	web         spec.Web
 }
 
 // group is a [[supervisor]] while it is read.
@@ -158,6 +159,9 @@ func fileTable() toml.Table[file] {
 			{Name: "metrics", Type: "table", Doc: "metrics for Prometheus, and health checks",
 				Also: []string{"prometheus", "monitoring", "health"},
 				Read: toml.Sub(metricsTable(), func(f *file) *spec.Metrics { return &f.metrics })},
+			{Name: "web", Type: "table", Doc: "the web page, served by the daemon",
+				Also: []string{"dashboard", "ui", "http", "page"},
+				Read: toml.Sub(webTable(), func(f *file) *spec.Web { return &f.web })},
 			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},

@@ -13,6 +13,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
+	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/job"
@@ -21,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -40,10 +42,20 @@ type ServeOptions struct {
 	Sandbox load.Sandbox
 	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
 	Hurry <-chan struct{}
+	// Web returns the web page for the settings of the project; nil for no page.
+	Web func(w spec.Web, kept store.Store, socket string) Face
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
 	Ready func(*Controller)
+}
+
+// Face is served by the daemon, but calls it like any other client.
+type Face interface {
+	// Register adds its routes to those of the daemon.
+	Register(*api.Server)
+	// Run serves it until ctx ends.
+	Run(ctx context.Context)
 }
 
 // Serve runs the daemon of a project, from taking its lock to the end of its tree. The end of ctx
@@ -145,8 +157,14 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if !o.Once {
 		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system
 	}
+	server := c.server()
+	if o.Web != nil {
+		page := o.Web(tree.Web, db, socket)
+		page.Register(server)
+		working.Go(func() { page.Run(serving) })
+	}
 	served := make(chan error, 1)
-	go func() { served <- c.server().Serve(serving, listener) }()
+	go func() { served <- server.Serve(serving, listener) }()
 	defer func() {
 		quit()
 		if e := <-served; e != nil {

@@ -29,8 +29,9 @@ type Server struct {
 	// MaxConns is the maximum number of connections; 0 is 256. A new connection takes the place of one that
 	// does not serve a request, and is closed if there is none.
 	MaxConns int
-	// Listening is called with the address each time the server has begun to listen; it may be nil.
-	Listening func(net.Addr)
+	// Listening is called with nil each time the server has begun to listen, and with the error when it cannot;
+	// it may be nil.
+	Listening func(error)
 }
 
 const (
@@ -56,6 +57,9 @@ func (s *Server) Run(ctx context.Context, address string) {
 				told = false
 			}
 			err = s.Serve(ctx, l)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.listening(err)
 		}
 		if err != nil && ctx.Err() == nil && !told {
 			s.Logger.Warn("cannot serve "+s.Name+"; trying again", "address", address, "error", err)
@@ -84,9 +88,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // anybody can fill a log with errors
 	}
-	if s.Listening != nil {
-		s.Listening(l.Addr())
-	}
+	s.listening(nil)
 	ended := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
@@ -108,6 +110,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return nil
 	}
 	return fmt.Errorf("serving %s on %s: %w", s.Name, l.Addr(), err)
+}
+
+func (s *Server) listening(err error) {
+	if s.Listening != nil {
+		s.Listening(err)
+	}
 }
 
 // serve answers a request, unless it is for a host that this server does not answer for. A panic ends only this

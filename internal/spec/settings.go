@@ -26,6 +26,19 @@ func (m Metrics) String() string {
 	return fmt.Sprintf("%s with at most %d agents", m.Listen, m.MaxAgents)
 }
 
+// Web is the web page that the daemon serves.
+type Web struct {
+	Listen   string // address and port; empty if it serves none
+	ReadOnly bool   // nobody may act by it
+	Hosts    []string
+}
+
+// Bounds of Web.Hosts: how many, and the bytes of one.
+const (
+	MaxWebHosts = 64
+	MaxWebHost  = 253
+)
+
 // Bounds of Metrics.
 const (
 	DefaultMetricsAgents = 1000

@@ -42,6 +42,8 @@ type Tree struct {
 	OTLP OTLP
 	// Metrics are exported to Prometheus; zero if they are not.
 	Metrics Metrics
+	// Web is the page that the daemon serves; zero if it serves none.
+	Web Web
 }
 
 // Node is a supervisor.

@@ -62,7 +62,7 @@ type confirmation struct {
 }
 
 // confirm asks whether an action is wanted, and shows all agents that it concerns.
-func (s *Server) confirm(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) confirm(w http.ResponseWriter, r *http.Request, who visitor) {
 	v := r.URL.Query()
 	a, ok := actionNamed(v.Get("action"))
 	paths := v["path"]
@@ -95,7 +95,7 @@ func (s *Server) confirm(w http.ResponseWriter, r *http.Request, who *session) {
 }
 
 // act carries out an action.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) act(w http.ResponseWriter, r *http.Request, who visitor) {
 	a, ok := actionNamed(r.PostFormValue("action"))
 	paths := r.PostForm["path"]
 	if !ok || len(paths) == 0 || len(paths) > maxPaths {
@@ -159,7 +159,7 @@ func (s *Server) carryOut(ctx context.Context, a action, path string) (int, erro
 }
 
 // back sends the browser to the page that it came from, which says what was done.
-func (s *Server) back(w http.ResponseWriter, r *http.Request, who *session, done string) {
+func (s *Server) back(w http.ResponseWriter, r *http.Request, who visitor, done string) {
 	s.sessions.setDone(who, plaintext.OneLine(done, 1000))
 	http.Redirect(w, r, local(r.PostFormValue("back")), http.StatusSeeOther)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // do carries out a form, and sends the browser back to its page, which says what was done.
-func (s *Server) do(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) do(w http.ResponseWriter, r *http.Request, who visitor) {
 	done, err := s.carryOutForm(r.Context(), r.PathValue("what"), r.PostForm)
 	if err != nil {
 		s.fail(w, err)

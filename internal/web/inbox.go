@@ -84,7 +84,7 @@ func (s *pages) lastLines(ctx context.Context, path string) (lines []string) {
 }
 
 // readMail shows a message, which counts as read then.
-func (s *Server) readMail(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) readMail(w http.ResponseWriter, r *http.Request, who visitor) {
 	messages, err := mail.Read.Call(r.Context(), s.Client, mail.IDs{IDs: []string{r.PostFormValue("name")}})
 	if err != nil {
 		s.fail(w, err)

@@ -51,7 +51,7 @@ type stream struct {
 }
 
 // live streams the changes of a page.
-func (s *Server) live(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) live(w http.ResponseWriter, r *http.Request, who visitor) {
 	params := r.URL.Query()
 	at, err := url.Parse(params.Get("page"))
 	if err != nil {

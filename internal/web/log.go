@@ -92,7 +92,7 @@ func (s *pages) lines(ctx context.Context, q output.Query) (html template.HTML, 
 }
 
 // rawLog answers with the last lines of an agent's output as a text.
-func (s *Server) rawLog(w http.ResponseWriter, r *http.Request, _ *session) {
+func (s *Server) rawLog(w http.ResponseWriter, r *http.Request, _ visitor) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	began := false
 	for line, err := range output.Logs(r.Context(), s.Client, output.Query{

@@ -147,7 +147,7 @@ func (s *pages) find(urlPath string) (v view, rest string, ok bool) {
 }
 
 // servePage answers with a page.
-func (s *Server) servePage(w http.ResponseWriter, r *http.Request, who *session) {
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request, who visitor) {
 	v, rest, ok := s.pages.find(r.URL.Path)
 	if !ok {
 		s.fail(w, fmt.Errorf("%w: this page has no %.100q", api.ErrNotFound, r.URL.Path))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"maps"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // role says what somebody may do.
@@ -34,19 +37,22 @@ type session struct {
 	done  string // what the last form has done, for the next page. Needs sessions.mu
 }
 
-// sessions are the links that were not used yet, and those who are signed in. It keeps only hashes of what they
-// prove themselves with.
+// key is the hash of what somebody proves himself with.
+type key = [sha256.Size]byte
+
+// sessions are the links that were not used yet, and those who are signed in.
 type sessions struct {
-	now func() time.Time
+	now    func() time.Time
+	saving sync.Mutex
 
 	mu       sync.Mutex
-	links    map[[sha256.Size]byte]*session
-	sessions map[[sha256.Size]byte]*session
+	kept     store.Store // has who is signed in; nil if that is not kept
+	links    map[key]*session
+	sessions map[key]*session
 }
 
 func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, links: make(map[[sha256.Size]byte]*session),
-		sessions: make(map[[sha256.Size]byte]*session)}
+	return &sessions{now: now, links: make(map[key]*session), sessions: make(map[key]*session)}
 }
 
 // newLink returns the secret of a new link.
@@ -55,12 +61,12 @@ func (s *sessions) newLink(r role) string {
 }
 
 // add adds a session under a new secret. If there are too many, the one that ends first is dropped.
-func (s *sessions) add(to map[[sha256.Size]byte]*session, most int, added *session) (secret string) {
+func (s *sessions) add(to map[key]*session, most int, added *session) (secret string) {
 	secret = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(to) >= most {
-		delete(to, slices.MinFunc(slices.Collect(maps.Keys(to)), func(a, b [sha256.Size]byte) int {
+		delete(to, slices.MinFunc(slices.Collect(maps.Keys(to)), func(a, b key) int {
 			return to[a].until.Compare(to[b].until)
 		}))
 	}
@@ -68,48 +74,69 @@ func (s *sessions) add(to map[[sha256.Size]byte]*session, most int, added *sessi
 	return secret
 }
 
-// begin signs in the sender of a request that has a link.
-func (s *sessions) begin(w http.ResponseWriter, r *http.Request) bool {
+// begin signs in the sender of a request that has a link. After an error, he is signed in until this server ends.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request) (ok bool, err error) {
 	key := sha256.Sum256([]byte(r.URL.Query().Get("link")))
 	s.mu.Lock()
 	link, ok := s.links[key]
 	delete(s.links, key)
 	s.mu.Unlock()
 	if !ok || !link.until.After(s.now()) {
-		return false
+		return false, nil
 	}
 	until := s.now().Add(sessionTime)
 	setCookie(w, r, s.add(s.sessions, maxSessions, &session{role: link.role, until: until}), until)
-	return true
+	return true, s.save(r.Context())
 }
 
-// of returns the session of a request.
-func (s *sessions) of(r *http.Request) (*session, bool) {
+// visitor is the sender of a request.
+type visitor struct {
+	*session
+	role role // what he may do now
+}
+
+// of returns the sender of a request, if he is signed in.
+func (s *sessions) of(r *http.Request) (visitor, bool) {
 	key, ok := sessionKey(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, known := s.sessions[key]
-	return found, ok && known && found.until.After(s.now())
+	found := s.sessions[key]
+	if !ok || found == nil || !found.until.After(s.now()) {
+		return visitor{}, false
+	}
+	return visitor{found, found.role}, true
 }
 
-// end signs out the sender of a request.
-func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
+// end signs out the sender of a request. After an error, whoever has the cookie is let in again by the server that
+// comes later.
+func (s *sessions) end(w http.ResponseWriter, r *http.Request) error {
 	key, _ := sessionKey(r)
 	s.mu.Lock()
 	delete(s.sessions, key)
 	s.mu.Unlock()
 	setCookie(w, r, "", time.Unix(1, 0))
+	return s.save(r.Context())
+}
+
+// endAll signs everybody out, and makes links invalid. It returns how many were signed in.
+func (s *sessions) endAll(ctx context.Context) (int, error) {
+	s.mu.Lock()
+	n := len(s.sessions)
+	clear(s.sessions)
+	clear(s.links)
+	s.mu.Unlock()
+	return n, s.save(ctx)
 }
 
 // setDone keeps what a form has done for the next page of a session.
-func (s *sessions) setDone(who *session, text string) {
+func (s *sessions) setDone(who visitor, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	who.done = text
 }
 
 // takeDone returns what a form has done, once.
-func (s *sessions) takeDone(who *session) string {
+func (s *sessions) takeDone(who visitor) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := who.done
@@ -118,10 +145,10 @@ func (s *sessions) takeDone(who *session) string {
 }
 
 // sessionKey returns the hash of what a request proves itself with.
-func sessionKey(r *http.Request) (key [sha256.Size]byte, ok bool) {
+func sessionKey(r *http.Request) (k key, ok bool) {
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil {
-		return key, false
+		return k, false
 	}
 	return sha256.Sum256([]byte(cookie.Value)), true
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/store"
 )
 
 // Options are the parts and settings of a Server.
@@ -27,6 +28,8 @@ type Options struct {
 	// By is the name of the person who acts; may be empty.
 	By     string
 	Logger *slog.Logger
+	// Store keeps who is signed in for the server after this one; nil if everybody is signed out with this one.
+	Store store.Store
 }
 
 // Server is the web page of a project. New makes it.
@@ -53,6 +56,11 @@ func New(o Options) *Server {
 	}
 	s.pages = newPages(o.Client, o.File, newHub(ctx, o.Client), parseTemplates(s.assets))
 	s.handler = s.routes()
+	if o.Store != nil {
+		if err := s.sessions.load(ctx, o.Store); err != nil {
+			o.Logger.Warn("cannot read who was signed in to the web page; everybody is signed out", "error", err)
+		}
+	}
 	return s
 }
 
@@ -111,12 +119,15 @@ func secure(next http.Handler) http.Handler {
 }
 
 // handlerFunc handles a request of somebody who is signed in.
-type handlerFunc func(w http.ResponseWriter, r *http.Request, who *session)
+type handlerFunc func(w http.ResponseWriter, r *http.Request, who visitor)
 
 // signedIn lets a handler answer those who are signed in, and tells others how to.
 func (s *Server) signedIn(next handlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, ok := s.sessions.of(r)
+		if s.ReadOnly {
+			who.role = reader // also if he has signed in before that
+		}
 		if !ok {
 			s.refuse(w, http.StatusUnauthorized, "You are not signed in",
 				"Get a link that lets this browser in with: coppice web --open")
@@ -131,7 +142,7 @@ const maxForm = 1 << 20
 
 // acts is signedIn for handlers that change something.
 func (s *Server) acts(next handlerFunc) http.Handler {
-	return s.signedIn(func(w http.ResponseWriter, r *http.Request, who *session) {
+	return s.signedIn(func(w http.ResponseWriter, r *http.Request, who visitor) {
 		if who.role != operator {
 			s.refuse(w, http.StatusForbidden, "This page is read-only",
 				"Whoever may act gets a link with: coppice web --open")
@@ -148,7 +159,11 @@ func (s *Server) acts(next handlerFunc) http.Handler {
 
 // login exchanges a link for a session.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	if !s.sessions.begin(w, r) {
+	ok, err := s.sessions.begin(w, r)
+	if err != nil {
+		s.Logger.Warn("cannot keep who has signed in to the web page", "error", err)
+	}
+	if !ok {
 		s.refuse(w, http.StatusUnauthorized, "This link is not valid",
 			"A link works once, for 10 minutes. Get another one with: coppice web --open")
 		return
@@ -158,8 +173,12 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 }
 
 // logout ends a session.
-func (s *Server) logout(w http.ResponseWriter, r *http.Request, _ *session) {
-	s.sessions.end(w, r)
+func (s *Server) logout(w http.ResponseWriter, r *http.Request, _ visitor) {
+	if err := s.sessions.end(w, r); err != nil {
+		s.refuse(w, http.StatusInternalServerError, "You are signed out until the page is served anew",
+			"This could not be written: "+err.Error()+". Sign out everybody with: coppice web --sign-out")
+		return
+	}
 	s.refuse(w, http.StatusOK, "You are signed out", "Get a link with: coppice web --open")
 }
 

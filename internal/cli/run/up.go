@@ -32,7 +32,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/web"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -173,6 +176,11 @@ func up(s *command.Streams, path string) error {
 	stop, ctx := foreground.NewStopper()
 	err = serve(ctx, stop, daemon.ServeOptions{
 		Config: path, Logger: logger, Trace: to, Hurry: stop.Reloads(),
+		Web: func(w spec.Web, kept store.Store, socket string) daemon.Face {
+			return web.Host(w, web.Options{
+				Client: api.Dial(socket), File: path, By: command.UserName(), Logger: logger, Store: kept,
+			})
+		},
 		Up: func(c *daemon.Controller, socket string) {
 			fmt.Fprintf(s.Out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(printing, s.Out, c)
