@@ -176,7 +176,7 @@ func TestNudgeByTyping(t *testing.T) {
 			defer hands.Close()
 			c := f.client()
 			left := make(chan error, 1)
-			go func() { left <- api.Attach(ctx, c, "a", typist, io.Discard, nil) }()
+			go func() { left <- api.Attach(ctx, c, "a", api.Viewer{Input: typist, Output: io.Discard}) }()
 			refused := func() bool {
 				all := f.events(event.AgentNudged, "t/a")
 				return len(all) == 1 && decode(t, all[0])["error"] == "a person is attached and may be typing"

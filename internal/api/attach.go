@@ -17,23 +17,40 @@ import (
 	"time"
 )
 
-// AttachFunc connects a client with a terminal until the terminal ends or ctx does. input is nil
-// for clients that only watch; sizes are rows and columns.
-type AttachFunc func(ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
+// Viewer is who sees an agent's terminal.
+type Viewer struct {
+	Input  io.Reader // nil for viewers that only watch
+	Output io.Writer
+	Sizes  <-chan [2]uint16 // rows and columns of the viewer's terminal; may be nil
+	// Earlier is how many bytes of earlier output of the incarnation come first, at most MaxEarlier. With 0 a few
+	// lines come, also of an incarnation before.
+	Earlier int
+	// Resized is called with the size of the agent's terminal: before the output, unless the agent was started by an
+	// older version, and whenever it changes. It may be nil.
+	Resized func(rows, cols uint16)
+}
+
+// MaxEarlier bounds Viewer.Earlier, in bytes.
+const MaxEarlier = 128 << 10
+
+// AttachFunc connects a viewer with a terminal until the terminal ends or ctx does.
+type AttachFunc func(ctx context.Context, path string, v Viewer) error
 
 // attachRequest is the query of a request to attach.
 type attachRequest struct {
-	Path  string `json:"path" doc:"The agent."`
-	Watch bool   `json:"watch,omitempty" doc:"Only watch; any number may, but one alone may type."`
+	Path    string `json:"path" doc:"The agent."`
+	Watch   bool   `json:"watch,omitempty" doc:"Only watch; any number may, but one alone may type."`
+	Earlier uint64 `json:"earlier,omitempty" maximum:"131072" doc:"Bytes of earlier output at first."`
 }
 
 const attachPath = "/attach"
 
 const attachDoc = "The request must have Connection: Upgrade and Upgrade: " + AttachProtocol + ". Then the " +
 	"connection carries frames in both directions: a byte that says what it is, the length of the rest in four " +
-	"bytes (big endian, at most 32768), the rest. d: data. r, to the daemon: rows and columns of the terminal, two " +
-	"bytes each. e: the end; to the daemon, nothing more is typed; from the daemon, it is over, with nothing or a " +
-	"Failure in JSON. Other frames are skipped."
+	"bytes (big endian, at most 32768), the rest. d: data. r: rows and columns of a terminal, two bytes each; to " +
+	"the daemon, of that of the client; from the daemon, of that of the agent, at first and when they change. e: the " +
+	"end; to the daemon, nothing more is typed; from the daemon, it is over, with nothing or a Failure in JSON. " +
+	"Other frames are skipped."
 
 // HandleAttach registers the route that connects clients with terminals.
 func HandleAttach(s *Server, attach AttachFunc) {
@@ -92,7 +109,10 @@ func (c *call) attach(req attachRequest, attach AttachFunc) error {
 			cancel() // the client is gone, or violates the protocol
 		}
 	})
-	err = attach(ctx, req.Path, input, out, a.sizes)
+	err = attach(ctx, req.Path, Viewer{
+		Input: input, Output: out, Sizes: a.sizes, Earlier: int(req.Earlier),
+		Resized: func(rows, cols uint16) { out.frame(frameResize, resize([2]uint16{rows, cols})) },
+	})
 	if c.r.Context().Err() != nil {
 		err = c.ended(err)
 	}
@@ -191,11 +211,11 @@ func replaceSize(sizes chan [2]uint16, size [2]uint16) {
 	}
 }
 
-// Attach connects the caller with the terminal of an agent; see AttachFunc. It ends when the
+// Attach connects a viewer with the terminal of an agent; see AttachFunc. It ends when the
 // input does. It does not wait for a pending Read of the input.
-func Attach(ctx context.Context, c *Client, path string, input io.Reader, output io.Writer,
-	sizes <-chan [2]uint16) error {
-	conn, in, err := c.upgrade(ctx, encodeQuery(attachRequest{Path: path, Watch: input == nil}))
+func Attach(ctx context.Context, c *Client, path string, v Viewer) error {
+	req := attachRequest{Path: path, Watch: v.Input == nil, Earlier: uint64(v.Earlier)}
+	conn, in, err := c.upgrade(ctx, encodeQuery(req))
 	if err != nil {
 		return err
 	}
@@ -203,9 +223,9 @@ func Attach(ctx context.Context, c *Client, path string, input io.Reader, output
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	out := &frameWriter{conn: conn, timeout: 30 * time.Second}
-	if input != nil {
+	if v.Input != nil {
 		go func() {
-			io.Copy(out, input)
+			io.Copy(out, v.Input)
 			out.frame(frameEnd, nil)
 		}()
 	}
@@ -216,7 +236,7 @@ func Attach(ctx context.Context, c *Client, path string, input io.Reader, output
 	resizing.Go(func() {
 		for {
 			select {
-			case size, ok := <-sizes:
+			case size, ok := <-v.Sizes:
 				if !ok || out.frame(frameResize, resize(size)) != nil {
 					return
 				}
@@ -225,7 +245,7 @@ func Attach(ctx context.Context, c *Client, path string, input io.Reader, output
 			}
 		}
 	})
-	err = receive(in, output)
+	err = v.receive(in)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -233,7 +253,7 @@ func Attach(ctx context.Context, c *Client, path string, input io.Reader, output
 }
 
 // receive writes the output of the terminal until the daemon ends the connection.
-func receive(in io.Reader, output io.Writer) error {
+func (v Viewer) receive(in io.Reader) error {
 	var buf [maxFrame]byte
 	for {
 		kind, content, err := readFrame(in, &buf)
@@ -242,8 +262,12 @@ func receive(in io.Reader, output io.Writer) error {
 		}
 		switch kind {
 		case frameData:
-			if _, err := output.Write(content); err != nil {
+			if _, err := v.Output.Write(content); err != nil {
 				return err
+			}
+		case frameResize:
+			if len(content) == 4 && v.Resized != nil {
+				v.Resized(binary.BigEndian.Uint16(content), binary.BigEndian.Uint16(content[2:]))
 			}
 		case frameEnd:
 			if len(content) == 0 {

@@ -14,13 +14,13 @@ import (
 )
 
 // echo is a terminal that shows what is typed, and sizes.
-func echo(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func echo(ctx context.Context, v Viewer) error {
 	typed := make(chan string)
 	go func() {
 		defer close(typed)
 		buf := make([]byte, 1000)
-		for input != nil {
-			n, err := input.Read(buf)
+		for v.Input != nil {
+			n, err := v.Input.Read(buf)
 			select {
 			case typed <- string(buf[:n]):
 			case <-ctx.Done():
@@ -34,18 +34,45 @@ func echo(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [
 	}()
 	for {
 		select {
-		case size := <-sizes:
-			fmt.Fprintf(output, "[%dx%d]", size[0], size[1])
+		case size := <-v.Sizes:
+			fmt.Fprintf(v.Output, "[%dx%d]", size[0], size[1])
 		case text, ok := <-typed:
 			if !ok {
 				return ctx.Err()
 			}
-			if _, err := io.WriteString(output, text); err != nil {
+			if _, err := io.WriteString(v.Output, text); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// A viewer asks for earlier output, and is told the size of the terminal.
+func TestWatch(t *testing.T) {
+	s := start(t, canned{attach: func(_ context.Context, v Viewer) error {
+		v.Resized(24, 80)
+		fmt.Fprintf(v.Output, "earlier %d", v.Earlier)
+		v.Resized(65535, 1)
+		return nil
+	}}, "", fastTimeouts())
+	var got bytes.Buffer
+	v := Viewer{Output: &got, Earlier: MaxEarlier, Resized: func(rows, cols uint16) {
+		fmt.Fprintf(&got, "[%dx%d]", rows, cols)
+	}}
+	err := Attach(t.Context(), dial(t, s.socket), "app", v)
+	if want := "[24x80]earlier 131072[65535x1]"; err != nil || got.String() != want {
+		t.Errorf("%q, %v, want %q", got.String(), err, want)
+	}
+	got.Reset()
+	v.Resized = nil // as of older clients
+	if err := Attach(t.Context(), dial(t, s.socket), "app", v); err != nil || got.String() != "earlier 131072" {
+		t.Errorf("%q, %v", got.String(), err)
+	}
+	v.Earlier = MaxEarlier + 1
+	if err := Attach(t.Context(), dial(t, s.socket), "app", v); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
 	}
 }
 
@@ -56,7 +83,10 @@ func TestAttach(t *testing.T) {
 	screen, out := io.Pipe()
 	sizes := make(chan [2]uint16, 1)
 	ended := make(chan error, 1)
-	go func() { ended <- Attach(t.Context(), c, "app", in, out, sizes); out.Close() }()
+	go func() {
+		ended <- Attach(t.Context(), c, "app", Viewer{Input: in, Output: out, Sizes: sizes})
+		out.Close()
+	}()
 	expect := func(want string) {
 		t.Helper()
 		got := make([]byte, len(want))
@@ -83,11 +113,11 @@ func TestAttach(t *testing.T) {
 func TestAttachEnds(t *testing.T) {
 	entered, left := make(chan struct{}, 1), make(chan error, 1)
 	var how error
-	service := canned{attach: func(ctx context.Context, in io.Reader, out io.Writer, sizes <-chan [2]uint16) error {
+	service := canned{attach: func(ctx context.Context, v Viewer) error {
 		entered <- struct{}{}
 		err := how
 		if err == nil {
-			err = echo(ctx, in, out, sizes)
+			err = echo(ctx, v)
 		}
 		left <- err
 		return err
@@ -98,13 +128,13 @@ func TestAttachEnds(t *testing.T) {
 	defer never.Close()
 
 	how = fmt.Errorf("app: %w", ErrConflict)
-	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); !errors.Is(err, ErrConflict) || err.Error() != how.Error() {
+	if err := Attach(t.Context(), c, "app", Viewer{Input: never, Output: io.Discard}); !errors.Is(err, ErrConflict) || err.Error() != how.Error() {
 		t.Error(err)
 	}
 	<-entered
 	<-left
 	how = errors.New(strings.Repeat("\x00", 100_000))
-	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); err == nil || len(err.Error()) < 1000 {
+	if err := Attach(t.Context(), c, "app", Viewer{Input: never, Output: io.Discard}); err == nil || len(err.Error()) < 1000 {
 		t.Error(err)
 	}
 	<-entered
@@ -114,7 +144,7 @@ func TestAttachEnds(t *testing.T) {
 	for _, input := range []io.Reader{nil, never} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-entered; cancel() }()
-		if err := Attach(ctx, c, "app", input, io.Discard, nil); !errors.Is(err, context.Canceled) {
+		if err := Attach(ctx, c, "app", Viewer{Input: input, Output: io.Discard}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		<-left // the daemon has noticed
@@ -122,7 +152,7 @@ func TestAttachEnds(t *testing.T) {
 
 	// The daemon stops.
 	go func() { <-entered; s.stop() }()
-	if err := Attach(t.Context(), c, "app", never, io.Discard, nil); !errors.Is(err, ErrStopping) {
+	if err := Attach(t.Context(), c, "app", Viewer{Input: never, Output: io.Discard}); !errors.Is(err, ErrStopping) {
 		t.Error(err)
 	}
 	<-left
@@ -134,12 +164,12 @@ func TestAttachUnread(t *testing.T) {
 	left := make(chan struct{})
 	p := fastTimeouts()
 	p.write = 100 * time.Millisecond
-	s := start(t, canned{attach: func(ctx context.Context, _ io.Reader, _ io.Writer, _ <-chan [2]uint16) error {
+	s := start(t, canned{attach: func(ctx context.Context, _ Viewer) error {
 		defer close(left)
 		<-ctx.Done()
 		return nil
 	}}, "", p)
-	err := Attach(t.Context(), dial(t, s.socket), "app", endless{}, io.Discard, nil)
+	err := Attach(t.Context(), dial(t, s.socket), "app", Viewer{Input: endless{}, Output: io.Discard})
 	if err != nil && !errors.Is(err, ErrLost) {
 		t.Error(err)
 	}
@@ -234,6 +264,6 @@ func FuzzFrames(f *testing.F) {
 		if _, err := io.Copy(&typed, a); err != nil || typed.Len() > len(in) {
 			t.Fatal(typed.Len(), err)
 		}
-		receive(bytes.NewReader(in), io.Discard)
+		Viewer{Output: io.Discard, Resized: func(uint16, uint16) {}}.receive(bytes.NewReader(in))
 	})
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"io"
 	"iter"
 
 	"github.com/coppice-dev/coppice/internal/token"
@@ -14,7 +13,7 @@ type canned struct {
 	err  error
 	// What the methods do instead, where a test sets it.
 	events func(ctx context.Context, after uint64, yield func(counted, error) bool)
-	attach func(ctx context.Context, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error
+	attach func(ctx context.Context, v Viewer) error
 	act    func(ctx context.Context) error
 }
 
@@ -52,9 +51,9 @@ func (c canned) counted(ctx context.Context, r countRequest) iter.Seq2[counted, 
 	}
 }
 
-func (c canned) attachTo(ctx context.Context, _ string, input io.Reader, output io.Writer, sizes <-chan [2]uint16) error {
+func (c canned) attachTo(ctx context.Context, _ string, v Viewer) error {
 	if c.attach != nil {
-		return c.attach(ctx, input, output, sizes)
+		return c.attach(ctx, v)
 	}
 	return c.err
 }

@@ -15,7 +15,8 @@ import (
 // most 32 KiB), and the content.
 //
 //	d  data: input, or output of the terminal
-//	r  resize, to the daemon: rows and columns, two bytes each
+//	r  resize: rows and columns, two bytes each; to the daemon, of the terminal of the client;
+//	   from the daemon, of the terminal of the agent
 //	e  end: to the daemon, the end of the input; from the daemon, the end of the
 //	   connection, empty or with a Failure as JSON
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -44,7 +43,7 @@ func newServer(d Access, p timeouts) *Server {
 	s.timeouts = p
 	if c, ok := d.(interface {
 		counted(context.Context, countRequest) iter.Seq2[counted, error]
-		attachTo(context.Context, string, io.Reader, io.Writer, <-chan [2]uint16) error
+		attachTo(context.Context, string, Viewer) error
 	}); ok {
 		counts.Handle(s, c.counted)
 		HandleAttach(s, c.attachTo)

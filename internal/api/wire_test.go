@@ -165,7 +165,7 @@ func TestErrorsSurvive(t *testing.T) {
 		for _, err := range output.Logs(ctx, c, output.Query{Paths: []string{"app"}, Lines: 1, Follow: true}) {
 			errs["logs"] = err
 		}
-		errs["attach"] = api.Attach(ctx, c, "app", strings.NewReader(""), io.Discard, nil)
+		errs["attach"] = api.Attach(ctx, c, "app", api.Viewer{Input: strings.NewReader(""), Output: io.Discard})
 		for what, err := range errs {
 			if err == nil || err.Error() != "app/db: "+want.Error() || errors.Is(err, want) != (want != other) {
 				t.Errorf("%s: %v, want %v", what, err, want)
@@ -207,7 +207,7 @@ func TestNobodyListens(t *testing.T) {
 				t.Errorf("%s: events: %v", socket, err)
 			}
 		}
-		if err := api.Attach(t.Context(), c, "a", nil, io.Discard, nil); !errors.Is(err, api.ErrDown) {
+		if err := api.Attach(t.Context(), c, "a", api.Viewer{Output: io.Discard}); !errors.Is(err, api.ErrDown) {
 			t.Errorf("%s: attach: %v", socket, err)
 		}
 		c.Close()

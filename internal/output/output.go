@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -74,9 +73,7 @@ func (s *Service) Last(path string, n int) ([]string, error) {
 }
 
 // Attach connects a person with an agent's terminal; see runtime.Attachment.
-func (s *Service) Attach(
-	ctx context.Context, path string, input io.Reader, output io.Writer, sizes <-chan [2]uint16,
-) error {
+func (s *Service) Attach(ctx context.Context, path string, v api.Viewer) error {
 	path = s.opts.Tree.Full(path)
 	switch {
 	case s.opts.Tree.HasSupervisor(path):
@@ -88,10 +85,10 @@ func (s *Service) Attach(
 	if session == nil {
 		return notStarted(path)
 	}
-	if input != nil {
+	if v.Input != nil {
 		defer s.opts.Typing(path)()
 	}
-	err := session.Attach(ctx, runtime.Attachment{Input: input, Output: output, Sizes: sizes})
+	err := session.Attach(ctx, runtime.Attachment(v))
 	if errors.Is(err, runtime.ErrUnsupported) {
 		err = fmt.Errorf("%w: it was started without a terminal; to apply the file, run: coppice restart %s",
 			api.ErrConflict, path)

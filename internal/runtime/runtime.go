@@ -232,4 +232,10 @@ type Attachment struct {
 	Input  io.Reader // nil to watch only
 	Output io.Writer
 	Sizes  <-chan [2]uint16 // rows and columns of the person's terminal; may be nil
+	// Earlier is how many bytes of the earlier output of this incarnation come first, if the runtime does not draw the
+	// whole screen anyway. With 0 a few lines come, also of the incarnation before.
+	Earlier int
+	// Resized is called with the size of the agent's terminal, before the output unless an older shim does not tell,
+	// and whenever it changes; may be nil.
+	Resized func(rows, cols uint16)
 }

@@ -60,7 +60,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	sizes, stop := terminalSizes(out)
 	defer stop()
 	if watch {
-		return api.Attach(ctx, c, path, nil, screen, sizes)
+		return api.Attach(ctx, c, path, api.Viewer{Output: screen, Sizes: sizes})
 	}
 	if term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -75,7 +75,7 @@ func Attach(ctx context.Context, c *api.Client, path string, watch bool, in *os.
 	}
 	typed := &detachReader{r: input, left: make(chan struct{})}
 	fmt.Fprintf(messages, "attached to %s; Ctrl-] leaves it\r\n", plaintext.Line(path))
-	err = api.Attach(ctx, c, path, typed, screen, sizes)
+	err = api.Attach(ctx, c, path, api.Viewer{Input: typed, Output: screen, Sizes: sizes})
 	// After this, the input must not be read here any longer; the caller may read it.
 	if input.Cancel() {
 		typed.close()

@@ -42,6 +42,7 @@ type Writer struct {
 	index index
 	size  int64
 	run   uint64  // incarnation that writes; 0 if unknown
+	begun int64   // where its output in the file begins
 	marks []entry // marks that wait because the log is not open; their offsets are not set
 	max   int64
 	keep  int
@@ -110,7 +111,7 @@ func (l *Writer) putMarks() {
 			n, _ := io.WriteString(l.f, "\n")
 			l.size += int64(n)
 		}
-		e.offset = l.size
+		e.offset, l.begun = l.size, l.size
 		l.index.put(e)
 	}
 	l.marks = nil
@@ -221,7 +222,7 @@ func (l *Writer) open() bool {
 	if err == nil {
 		var st os.FileInfo
 		if st, err = f.Stat(); err == nil {
-			l.f, l.size = f, st.Size()
+			l.f, l.size, l.begun = f, st.Size(), 0
 			l.index.close()
 			l.index = openIndex(l.file, st)
 			if l.run != 0 && len(l.marks) == 0 { // otherwise a mark has it
@@ -276,22 +277,39 @@ func rotated(file string, i int) string {
 func (l *Writer) Tail(n int64) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	b, all := l.tail(n, 0)
+	if all {
+		return b
+	}
+	return b[bytes.IndexByte(b, '\n')+1:]
+}
+
+// Recent returns the last bytes of the output of the incarnation that writes, as far as they are in the current file.
+func (l *Writer) Recent(n int) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marks != nil { // it has written nothing yet
+		return nil
+	}
+	b, _ := l.tail(int64(n), l.begun)
+	return b
+}
+
+// tail returns the last bytes of the file after an offset, and whether these are all.
+func (l *Writer) tail(n, after int64) (b []byte, all bool) {
 	f, err := private.OpenFile(l.file, os.O_RDONLY)
 	if err != nil {
-		return nil
+		return nil, true
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil
+		return nil, true
 	}
-	from := max(0, st.Size()-n)
-	b := make([]byte, st.Size()-from)
+	from := max(after, st.Size()-n)
+	b = make([]byte, max(0, st.Size()-from))
 	if _, err := f.ReadAt(b, from); err != nil {
-		return nil
+		return nil, true
 	}
-	if from > 0 {
-		return b[bytes.IndexByte(b, '\n')+1:]
-	}
-	return b
+	return b, from == after
 }

@@ -75,3 +75,30 @@ func TestCannotBeRotated(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// Recent returns what the incarnation that writes has written, and nothing of the one before.
+func TestRecent(t *testing.T) {
+	l := NewWriter(filepath.Join(t.TempDir(), "output.log"))
+	l.Limit(runtime.Log{MaxSize: 100, Keep: 2})
+	expect := func(n int, want string) {
+		t.Helper()
+		if got := l.Recent(n); string(got) != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	expect(100, "")
+	l.Begin(1)
+	expect(100, "")
+	l.Append([]byte("first\nunfinished"))
+	expect(100, "first\nunfinished")
+	expect(4, "shed")
+	l.End(1, "exit code 0", false)
+	l.Begin(2)
+	expect(100, "")
+	l.Append([]byte("\x1b[2Jsecond"))
+	expect(100, "\x1b[2Jsecond")
+	l.Append([]byte("\n" + strings.Repeat("x", 99) + "\nlast"))
+	if got := string(l.Recent(1000)); !strings.HasSuffix(got, "last") || strings.Contains(got, "first") {
+		t.Errorf("%q", got)
+	}
+}

@@ -76,6 +76,25 @@ func (p *Process) Write(data []byte) (int, error) {
 	return p.input.Write(data)
 }
 
+// TerminalSize returns the size of the terminal.
+func (p *Process) TerminalSize() (size Size, err error) {
+	if !p.terminal {
+		return size, ErrNoInput
+	}
+	rc, err := p.input.SyscallConn()
+	if err != nil {
+		return size, err
+	}
+	var serr error
+	err = rc.Control(func(fd uintptr) { // see resize
+		var w *unix.Winsize
+		if w, serr = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); serr == nil {
+			size = Size{Rows: w.Row, Cols: w.Col}
+		}
+	})
+	return size, errors.Join(err, serr)
+}
+
 // Resize changes the size of the terminal; its foreground group gets SIGWINCH.
 func (p *Process) Resize(size Size) error {
 	if !p.terminal {

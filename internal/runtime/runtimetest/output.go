@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -244,8 +245,15 @@ func testAttach(t *testing.T, b *harness) {
 	sizes := make(chan [2]uint16)
 	leave := attach(runtime.Attachment{Input: in, Output: &seen, Sizes: sizes})
 	seen.await(b, "running") // earlier output
-	leaveWatcher := attach(runtime.Attachment{Output: &watched})
+	leaveWatcher := attach(runtime.Attachment{Output: &watched, Earlier: 1000, Resized: func(rows, cols uint16) {
+		fmt.Fprintf(&watched, "[%dx%d]", rows, cols)
+	}})
 	watched.await(b, "running")
+	watched.mu.Lock()
+	if text := watched.b.String(); !strings.HasPrefix(text, "[30x100]") {
+		t.Errorf("the size does not come first: %q", text)
+	}
+	watched.mu.Unlock()
 
 	second, _ := io.Pipe()
 	defer second.Close()
@@ -258,6 +266,9 @@ func testAttach(t *testing.T, b *harness) {
 	watched.await(b, "got hello")
 	sizes <- [2]uint16{40, 120}
 	watched.await(b, "size 40 120")
+	if r.Kind() != "tmux" { // whose client shows a part of what is larger
+		watched.await(b, "[40x120]")
+	}
 	if err := leave(); err != nil {
 		t.Errorf("left: %v", err)
 	}

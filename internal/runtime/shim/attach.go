@@ -44,7 +44,7 @@ var errInputEnded = errors.New("input has ended")
 func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Attach, Writer: a.Input != nil})
+	l, leave, err := ses.dial(ctx, wire.Message{Type: wire.Attach, Writer: a.Input != nil, Earlier: a.Earlier})
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,8 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 			return nil
 		case m.Type == wire.Error:
 			return m.Failure.Err()
+		case m.Type == wire.Resize && a.Resized != nil:
+			a.Resized(m.Rows, m.Cols)
 		case m.Type == wire.Output:
 			if _, err := a.Output.Write(m.Data); err != nil {
 				return err

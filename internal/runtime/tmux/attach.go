@@ -68,6 +68,9 @@ func (ses *session) Attach(ctx context.Context, a runtime.Attachment) error {
 	if err != nil {
 		return ses.commandError(err)
 	}
+	if a.Resized != nil {
+		a.Resized(uint16(p.height), uint16(p.width)) // that of the client, which shows a part of a larger window
+	}
 	return ses.attached(ctx, cancel, cmd, terminal, a)
 }
 

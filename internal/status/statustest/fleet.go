@@ -335,13 +335,12 @@ func (f *Fleet) printed(paths []string) (lines map[string][]string, changed chan
 }
 
 // Attach does what OnAttach does.
-func (f *Fleet) Attach(ctx context.Context, path string, input io.Reader, output io.Writer,
-	sizes <-chan [2]uint16) error {
+func (f *Fleet) Attach(ctx context.Context, path string, v api.Viewer) error {
 	f.mu.Lock()
 	_, err := f.find(path)
 	f.mu.Unlock()
 	if err != nil || f.OnAttach == nil {
 		return err
 	}
-	return f.OnAttach(ctx, path, input, output, sizes)
+	return f.OnAttach(ctx, path, v.Input, v.Output, v.Sizes)
 }

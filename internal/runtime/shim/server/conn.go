@@ -414,7 +414,7 @@ func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		s.output.log.Touch()
 		return nil, run.write(m.Data)
 	case wire.Resize:
-		return nil, run.resize(m)
+		return nil, s.resize(run, m)
 	}
 	return nil, fmt.Errorf("unknown request %.40q", m.Type)
 }
@@ -435,7 +435,16 @@ func (s *slot) handleInput(c *conn, m *wire.Message) error {
 		}
 		return nil
 	case m.Type == wire.Resize:
-		return run.resize(m)
+		return s.resize(run, m)
 	}
 	return fmt.Errorf("unknown message %.40q from an attached client", m.Type)
+}
+
+// resize changes the size of the terminal, and tells those who see it.
+func (s *slot) resize(run *incarnation, m *wire.Message) error {
+	size, err := run.resize(m)
+	if err == nil {
+		s.output.resized(size)
+	}
+	return err
 }

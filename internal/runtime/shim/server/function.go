@@ -34,6 +34,7 @@ type process interface {
 	Signal(sig syscall.Signal) error
 	Write(data []byte) (int, error)
 	Resize(size proc.Size) error
+	TerminalSize() (proc.Size, error)
 }
 
 // Function is an incarnation that is a function of the shim.
@@ -259,6 +260,8 @@ func (f *Function) Signal(sig syscall.Signal) error {
 func (f *Function) Write([]byte) (int, error) { return 0, f.unsupported("terminal to type into") }
 
 func (f *Function) Resize(proc.Size) error { return f.unsupported("terminal") }
+
+func (f *Function) TerminalSize() (proc.Size, error) { return proc.Size{}, f.unsupported("terminal") }
 
 func (f *Function) unsupported(what string) error {
 	return fmt.Errorf("%s is an agent of a program and has no %s: %w", f.launch.Path, what, runtime.ErrUnsupported)

@@ -395,8 +395,26 @@ func (run *incarnation) write(data []byte) error {
 	return requestError(err)
 }
 
-func (run *incarnation) resize(m *wire.Message) error {
-	return requestError(run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols}))
+// resize changes the size of the terminal, and returns it.
+func (run *incarnation) resize(m *wire.Message) (proc.Size, error) {
+	if err := run.process.Resize(proc.Size{Rows: m.Rows, Cols: m.Cols}); err != nil {
+		return proc.Size{}, requestError(err)
+	}
+	return run.size()
+}
+
+// size returns the size of the terminal.
+func (run *incarnation) size() (proc.Size, error) {
+	select {
+	case <-run.started:
+	default:
+		return proc.Size{}, runtime.ErrUnknown
+	}
+	if run.process == nil {
+		return proc.Size{}, runtime.ErrEnded
+	}
+	size, err := run.process.TerminalSize()
+	return size, requestError(err)
 }
 
 // requestError translates an error of package proc into one that clients know.

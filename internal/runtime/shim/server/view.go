@@ -4,12 +4,14 @@ import (
 	"cmp"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
 const (
 	maxPending = 256 << 10 // unread bytes before a viewer is dropped
 	backlog    = 4 << 10   // bytes of earlier output for a new viewer
+	maxEarlier = 128 << 10 // for one that asks for more
 )
 
 // view is a client that watches the output, or that wants to know when the log has grown. The
@@ -17,8 +19,9 @@ const (
 type view struct {
 	c          *conn
 	follow     bool
-	unfinished bool // it watches unfinished lines only
-	open       bool // its request was answered
+	unfinished bool       // it watches unfinished lines only
+	open       bool       // its request was answered
+	size       *proc.Size // of the terminal, if the viewer does not know it yet
 	pending    []byte
 	grew       bool
 	ended      bool
@@ -53,10 +56,16 @@ func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 		}
 		o.writer = v
 	}
-	if v.follow || v.unfinished {
+	switch {
+	case v.follow || v.unfinished:
 		v.grew = true
-	} else {
+	case m.Earlier > 0:
+		v.pending = o.log.Recent(min(m.Earlier, maxEarlier))
+	default:
 		v.pending = o.log.Tail(backlog)
+	}
+	if size, err := run.size(); err == nil && !v.follow && !v.unfinished {
+		v.size = &size
 	}
 	if o.views == nil {
 		o.views = make(map[*view]struct{})
@@ -81,6 +90,9 @@ func (o *output) take(v *view, incarnation uint64) (m *wire.Message, last bool) 
 		return nil, false
 	case v.slow:
 		return nil, true
+	case v.size != nil:
+		m.Type, m.Rows, m.Cols = wire.Resize, v.size.Rows, v.size.Cols
+		v.size = nil
 	case len(v.pending) > 0:
 		n := min(len(v.pending), wire.MaxData)
 		m.Type, m.Data = wire.Output, v.pending[:n:n]
@@ -98,6 +110,18 @@ func (o *output) take(v *view, incarnation uint64) (m *wire.Message, last bool) 
 		return nil, false
 	}
 	return m, false
+}
+
+// resized tells all views of the terminal its size.
+func (o *output) resized(size proc.Size) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for v := range o.views {
+		if !v.follow && !v.unfinished {
+			v.size = &size
+			v.c.nudge()
+		}
+	}
 }
 
 func (o *output) open(v *view) {

@@ -44,7 +44,9 @@ const (
 	Ready  = "ready"  // the agent has reported readiness by another way than its notify socket
 	Write  = "write"  // Data
 	Resize = "resize" // Rows, Cols
-	Attach = "attach" // Writer; then Input and Resize without answer, and Output from the shim
+	// Attach has Writer and Earlier. Then Input and Resize come without answer, and from the shim Output, and Resize
+	// with the size of the terminal, at first and when it has changed.
+	Attach = "attach"
 	Input  = "input"  // Data
 	Follow = "follow" // then Grew from the shim, whenever the log has
 	// Unfinished asks for the unfinished last line: Output from the shim, immediately and
@@ -83,6 +85,7 @@ type Message struct {
 	Rows    uint16 `json:"rows,omitempty"`
 	Cols    uint16 `json:"cols,omitempty"`
 	Writer  bool   `json:"writer,omitempty"`
+	Earlier int    `json:"earlier,omitempty"` // of an attach: see runtime.Attachment
 	Partial bool   `json:"partial,omitempty"` // of a listen: also unfinished lines
 	Data    []byte `json:"data,omitempty"`
 	State   *State `json:"state,omitempty"`
