@@ -46,6 +46,8 @@ type agentData struct {
 	Position   string
 	Beliefs    []belief.Belief
 	Parents    []crumb
+	Terminal   bool
+	Crowded    bool // so many terminals are watched that this one is not
 }
 
 // crumb is a supervisor above a node.
@@ -58,7 +60,8 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 		return nil, err
 	}
 	n := x.Node
-	d := agentData{Path: n.Path, Grep: q.get("grep"), IsAgent: n.Kind == "agent", Parents: crumbs(n.Path)}
+	d := agentData{Path: n.Path, Grep: q.get("grep"), IsAgent: n.Kind == "agent", Parents: crumbs(n.Path),
+		Terminal: n.Terminal}
 	p := &page{title: n.Path, nav: "tree", template: "agent"}
 	if p.parts, err = s.parts(map[string]any{"explanation": explain(x, q.role)}); err != nil {
 		return nil, err
@@ -75,6 +78,14 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 			return nil, err
 		}
 		p.parts = append(p.parts, part{id: "lives", html: lives})
+		if n.Terminal {
+			p.terminal = n.Path
+			html := s.terminals.html(n.Path)
+			if q.at == 0 {
+				html, d.Crowded = s.screen(ctx, n.Path)
+			}
+			p.parts = append(p.parts, part{id: "screen", html: html})
+		}
 		p.follow = &follow{list: "log", items: s.logItems(n.Path, q)}
 		if q.at > 0 { // the rest is not kept up to date
 			return p, nil
@@ -89,6 +100,16 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 	}
 	p.data = d
 	return p, nil
+}
+
+// screen returns the screen of an agent when it is complete, and whether too many others are watched for that.
+func (s *pages) screen(ctx context.Context, path string) (html template.HTML, crowded bool) {
+	t, release := s.terminals.watch(path)
+	defer release()
+	if t == nil {
+		return emptyScreen, true
+	}
+	return t.first(ctx), false
 }
 
 // crumbs returns the supervisors above a node, the root first.

@@ -48,6 +48,10 @@ type stream struct {
 	lists  map[string][]string
 	down   string
 	follow *follow
+
+	terminal *terminal // whose screen is in the page; nil for none
+	drawn    <-chan struct{}
+	release  func()
 }
 
 // live streams the changes of a page.
@@ -75,7 +79,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, who visitor) {
 	defer context.AfterFunc(s.ctx, cancel)()
 	st := &stream{
 		s: s, v: v, q: query{rest: rest, values: at.Query(), role: who.role},
-		w: w, rc: http.NewResponseController(w), have: params.Get("digest"),
+		w: w, rc: http.NewResponseController(w), release: func() {}, have: params.Get("digest"),
 		after: since{position: params.Get("position")},
 	}
 	number := params.Get("after")
@@ -97,6 +101,7 @@ func (st *stream) run(ctx context.Context) {
 	defer following.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer func() { st.release() }()
 	silence := time.NewTicker(silenceTime)
 	defer silence.Stop()
 	pause := time.NewTimer(minInterval)
@@ -110,9 +115,9 @@ func (st *stream) run(ctx context.Context) {
 			started = true
 			following.Go(func() { st.read(ctx, items) })
 		}
-		wake, in := changed, items
+		wake, in, drawn := changed, items, st.drawn
 		if !ready {
-			wake, in = nil, nil
+			wake, in, drawn = nil, nil, nil
 		}
 		select {
 		case <-pause.C:
@@ -124,6 +129,8 @@ func (st *stream) run(ctx context.Context) {
 			err = st.update(ctx, now)
 		case it := <-in:
 			err = st.add(it, items)
+		case <-drawn:
+			err = st.draw()
 		case <-silence.C:
 			err = st.send(0, nil)
 			continue
@@ -177,6 +184,7 @@ func (st *stream) update(ctx context.Context, now moment) error {
 		changes.Down, st.down = &down, down
 	}
 	if p != nil {
+		st.watch(p.terminal)
 		st.compare(p, changes)
 	}
 	if len(changes.Parts) == 0 && len(changes.Lists) == 0 && changes.Down == nil {
@@ -187,6 +195,29 @@ func (st *stream) update(ctx context.Context, now moment) error {
 		last = st.after.event
 	}
 	return st.send(last, changes)
+}
+
+// watch begins to watch the terminal of an agent, unless it does.
+func (st *stream) watch(path string) {
+	if path == "" || st.terminal != nil {
+		return
+	}
+	st.terminal, st.release = st.s.pages.terminals.watch(path)
+	if st.terminal != nil { // it may have changed since the page was made
+		now := make(chan struct{})
+		close(now)
+		st.drawn = now
+	}
+}
+
+// draw sends the screen of the terminal if it has changed.
+func (st *stream) draw() error {
+	var html template.HTML
+	if html, st.drawn = st.terminal.html(); html == st.sent["screen"] {
+		return nil
+	}
+	st.sent["screen"] = html
+	return st.send(0, &patch{Parts: map[string]template.HTML{"screen": html}})
 }
 
 // compare adds to changes what of the page the browser does not have.

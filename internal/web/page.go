@@ -55,6 +55,7 @@ type page struct {
 	template string
 	data     any
 	parts    []part
+	terminal string  // the agent whose screen the page shows; empty for none
 	follow   *follow // what is added to a list of the page while it is open; nil for nothing
 }
 

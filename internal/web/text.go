@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	terminal "github.com/buildkite/terminal-to-html/v3"
+	ansihtml "github.com/buildkite/terminal-to-html/v3"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -25,7 +25,7 @@ func coloured(line string) template.HTML {
 	}
 	html := ""
 	if line = onlyColours(line); line != "" {
-		screen, err := terminal.NewScreen(terminal.WithSize(len(line), 1))
+		screen, err := ansihtml.NewScreen(ansihtml.WithSize(len(line), 1))
 		if err == nil {
 			screen.Write([]byte(line))
 			html = screen.AsHTML()

@@ -17,10 +17,11 @@ type pages struct {
 	templates *template.Template
 	views     []view
 	drawn     drawn
+	terminals *terminals
 }
 
-func newPages(c *api.Client, file string, h *hub, templates *template.Template) *pages {
-	s := &pages{Client: c, File: file, hub: h, templates: templates}
+func newPages(c *api.Client, file string, h *hub, terminals *terminals, templates *template.Template) *pages {
+	s := &pages{Client: c, File: file, hub: h, terminals: terminals, templates: templates}
 	s.views = s.allViews()
 	return s
 }

@@ -54,7 +54,8 @@ func New(o Options) *Server {
 		Options: o, host: newHost(), sessions: newSessions(time.Now), assets: loadAssets(),
 		streams: make(chan struct{}, maxStreams), ctx: ctx, cancel: cancel,
 	}
-	s.pages = newPages(o.Client, o.File, newHub(ctx, o.Client), parseTemplates(s.assets))
+	s.pages = newPages(o.Client, o.File, newHub(ctx, o.Client), newTerminals(ctx, o.Client),
+		parseTemplates(s.assets))
 	s.handler = s.routes()
 	if o.Store != nil {
 		if err := s.sessions.load(ctx, o.Store); err != nil {
@@ -68,6 +69,7 @@ func New(o Options) *Server {
 func (s *Server) Close() {
 	s.cancel()
 	s.pages.hub.close()
+	s.pages.terminals.close()
 	s.acting.Wait()
 }
 

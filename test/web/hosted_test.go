@@ -190,7 +190,8 @@ func TestNotHosted(t *testing.T) {
 	if out := f.fails("web", "--sign-out"); !strings.Contains(out, "the daemon serves no web page") {
 		t.Error(out)
 	}
-	if out := f.fails("web", "--sign-out", "--open"); !strings.Contains(out, "--sign-out and --open do not go together") {
+	out := f.fails("web", "--sign-out", "--open")
+	if !strings.Contains(out, "--sign-out and --open do not go together") {
 		t.Error(out)
 	}
 }

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/exectest"
+)
+
+// shown is the text of the screen on a page.
+const shown = `document.getElementById("screen").textContent`
+
+// The page of an agent shows its terminal as it is, live, from one incarnation to the next.
+func TestScreen(t *testing.T) {
+	for _, runtime := range []string{`terminal = true`, `runtime = "tmux"`} {
+		t.Run(runtime, func(t *testing.T) {
+			if strings.Contains(runtime, "tmux") {
+				exectest.Need(t, "tmux")
+			}
+			pipe := filepath.Join(t.TempDir(), "input")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			input, err := os.OpenFile(pipe, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer input.Close()
+			f := newFleet(t, agent("coder", `printf 'gone\033[2J\033[3;5H\033[32mMenu %s\033[0m' "$COPPICE_INCARNATION"
+				while read -r line; do printf '%b' "$line"; done < '`+pipe+`'`, runtime))
+			s := f.web()
+
+			// Without scripts, it is on the page.
+			c, cookie := s.client(s.link)
+			_, body := s.send(c, cookie, "GET", "/agent/shop/coder", nil, nil)
+			_, screen, _ := strings.Cut(body, `<pre id="screen"`)
+			screen, _, _ = strings.Cut(screen, "</pre>")
+			if !strings.Contains(screen, "\n\n    <span class=\"term-fg32\">Menu 1") ||
+				strings.Contains(screen, "gone") || !strings.Contains(body, "coppice attach shop/coder") {
+				t.Errorf("%s", body)
+			}
+
+			b := newTab(t)
+			s = f.web() // its link works once
+			b.signIn(s)
+			b.live(s.base + "/agent/shop/coder")
+			b.await(shown + `.includes("    Menu 1")`)
+			fmt.Fprintln(input, `\033[3;10H\033[KAway\033[10;1H<script>alert(1)</script>\033]0;title\007`)
+			b.await(shown + `.includes("Menu Away") && ` + shown + `.includes("<script>alert(1)</script>")`)
+			f.coppice("restart", "coder")
+			b.await(shown + `.includes("Menu 2") && !` + shown + `.includes("Away")`)
+			f.killDaemon()
+			f.up()
+			fmt.Fprintln(input, `\033[5;1Hback`)
+			b.await(shown + `.includes("Menu 2") && ` + shown + `.includes("back")`)
+			b.accessible()
+		})
+	}
+}
+
+// An agent that draws as fast as it can holds up neither its page nor others.
+func TestBusyScreen(t *testing.T) {
+	f := newFleet(t, agent("busy", `while :; do printf '\033[9999b\033[H%s\033[2147483647b\033[2147483647X\n' busy; done`,
+		`terminal = true`))
+	s := f.web()
+	b := newTab(t)
+	b.signIn(s)
+	b.live(s.base + "/agent/shop/busy")
+	b.await(shown + `.includes("busy")`)
+	b.live(s.base + "/tree")
+	b.awaitText("running")
+	f.coppice("stop", "busy")
+}
