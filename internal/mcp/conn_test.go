@@ -43,12 +43,13 @@ func serve(t *testing.T, act func(context.Context) error) *wire {
 	go func() {
 		c.done <- Serve(context.Background(), Options{
 			Version: "test", In: in, Out: out, Logger: slog.New(slog.DiscardHandler),
-			Act: func(ctx context.Context, _ time.Duration, _ func(context.Context, *api.Client) error) error {
+			Tools: AgentTools(func(ctx context.Context, _ time.Duration,
+				_ func(context.Context, *api.Client) error) error {
 				if act != nil {
 					return act(ctx)
 				}
 				return nil
-			},
+			}),
 		})
 		out.Close()
 	}()

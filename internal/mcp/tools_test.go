@@ -29,8 +29,8 @@ func TestToolSchemas(t *testing.T) {
 	if err := json.Unmarshal(w.out.Bytes(), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if len(answer.Result.Tools) != len(tools()) {
-		t.Errorf("%d tools, want %d", len(answer.Result.Tools), len(tools()))
+	if len(answer.Result.Tools) != len(AgentTools(nil)) {
+		t.Errorf("%d tools, want %d", len(answer.Result.Tools), len(AgentTools(nil)))
 	}
 	for _, tool := range answer.Result.Tools {
 		if tool.Description == "" || len(tool.Description) > 400 {

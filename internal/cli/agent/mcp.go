@@ -46,18 +46,16 @@ func serveMCP(s *command.Streams, tokenFile string) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
 	return mcp.Serve(ctx, mcp.Options{
-		Version: command.Version(), Act: act, In: s.In, Out: s.Out,
+		Version: command.Version(), Instructions: mcp.AgentInstructions, Tools: mcp.AgentTools(act),
+		In: s.In, Out: s.Out,
 		Logger: slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }
 
-// actFunc calls the daemon as an agent, see mcp.Options.
-type actFunc = func(ctx context.Context, timeout time.Duration, do func(context.Context, *api.Client) error) error
-
 // actor returns a function that calls the daemon as the agent running this program. Outside of an
 // agent, the function returns an error that explains this.
-func actor(tokenFile string) (act actFunc, done func()) {
-	fails := func(err error) (actFunc, func()) {
+func actor(tokenFile string) (act mcp.Act, done func()) {
+	fails := func(err error) (mcp.Act, func()) {
 		return func(context.Context, time.Duration, func(context.Context, *api.Client) error) error { return err },
 			func() {}
 	}
