@@ -107,13 +107,24 @@ func (r *Remote) dial() (*api.Client, error) {
 
 // Ask calls do with a client, and a context that a signal cancels.
 func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
+	ctx, stop := UntilSignal(context.Background())
+	defer stop()
+	return r.ask(ctx, do)
+}
+
+// AskFor calls do with a client, and repeats it while no daemon answers, for at most timeout.
+func (r *Remote) AskFor(ctx context.Context, timeout time.Duration,
+	do func(context.Context, *api.Client) error,
+) error {
+	return api.Retry(ctx, timeout, func() error { return r.ask(ctx, do) })
+}
+
+func (r *Remote) ask(ctx context.Context, do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, stop := UntilSignal(context.Background())
-	defer stop()
 	err = do(ctx, client)
 	if errors.Is(err, api.ErrDown) {
 		if file, e := r.Find(); e == nil {
@@ -128,13 +139,25 @@ func (r *Remote) Ask(do func(context.Context, *api.Client) error) error {
 // Look is Ask for commands that only read. Without a daemon, the client reads the stored records,
 // and a note on standard error says so.
 func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
+	ctx, stop := UntilSignal(context.Background())
+	defer stop()
+	return r.look(ctx, r.s.Complain, do)
+}
+
+// LookFor calls do with a client, or without a daemon with one that reads the stored records; note
+// gets a line that says so. It repeats do while a daemon starts or stops, for at most timeout.
+func (r *Remote) LookFor(ctx context.Context, timeout time.Duration, note func(string),
+	do func(context.Context, *api.Client) error,
+) error {
+	return api.Retry(ctx, timeout, func() error { return r.look(ctx, note, do) })
+}
+
+func (r *Remote) look(ctx context.Context, note func(string), do func(context.Context, *api.Client) error) error {
 	client, err := r.dial()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, stop := UntilSignal(context.Background())
-	defer stop()
 	down := client.Reach(ctx)
 	if !errors.Is(down, api.ErrDown) {
 		return do(ctx, client)
@@ -148,17 +171,17 @@ func (r *Remote) Look(do func(context.Context, *api.Client) error) error {
 		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down,
 			locked.Holder.PID)
 	}
-	if err != nil {
-		return Exitf(ExitNoDaemon, "%w\nits records cannot be read: %w", down, err)
+	if err != nil { // not an api.ErrDown: to wait for a daemon would not help
+		return Exitf(ExitNoDaemon, "%v\nits records cannot be read: %w", down, err)
 	}
 	defer records.Close()
-	note := "no daemon is running here"
+	text := "no daemon is running here"
 	if last := project.LastExit(file); last != "" {
-		note += "; " + last
+		text += "; " + last
 	}
-	r.s.Complain(plaintext.Line(note))
+	note(plaintext.Line(text))
 	if err := records.FileError(); err != nil {
-		r.s.Complain("the file is invalid, so agents are shown as recorded: " +
+		note("the file is invalid, so agents are shown as recorded: " +
 			plaintext.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	local := api.Local(records.Register)
