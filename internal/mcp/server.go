@@ -132,10 +132,15 @@ func reportProgress(ctx context.Context, r *sdk.CallToolRequest) (stop func()) {
 	}
 }
 
-// success returns the result of a tool: a string as it is, any other value as JSON.
+// success returns the result of a tool: a string and encoded JSON as it is, any other value as JSON.
 func success(answer any) (*sdk.CallToolResult, error) {
-	text, ok := answer.(string)
-	if !ok {
+	var text string
+	switch answer := answer.(type) {
+	case string:
+		text = answer
+	case json.RawMessage:
+		text = string(answer)
+	default:
 		data, err := json.Marshal(answer)
 		if err != nil {
 			return failure(err), nil

@@ -19,8 +19,8 @@ type Tool struct {
 	Run               Run
 }
 
-// Run carries out a call of a tool whose arguments fit its schema. A string is the answer as it is,
-// any other value is encoded in JSON.
+// Run carries out a call of a tool whose arguments fit its schema. A string or encoded JSON is the
+// answer as it is, any other value is encoded in JSON.
 type Run func(ctx context.Context, arguments json.RawMessage) (any, error)
 
 // Handler adapts a function with typed input to a tool. Decoding loses no part of a value: numbers
