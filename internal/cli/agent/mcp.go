@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -20,34 +21,47 @@ import (
 func NewMCP(s *command.Streams) *cobra.Command {
 	var printConfig bool
 	var tokenFile string
+	people := operatorFlags{remote: command.NewRemote(s)}
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve agent commands as MCP tools on stdio",
+		Short: "Serve MCP tools for agents and assistants",
 		Long: `Serve the commands of an agent (coppice agent) as tools of the Model Context
 Protocol, on stdin and stdout, until stdin ends. It acts as the agent in whose environment it
-runs. Outside of an agent it starts, too, and each tool says what is missing.`,
+runs. Outside of an agent it starts, too, and each tool says what is missing.
+
+With --operator, the tools are for the assistant of a person: they show the fleet, and act on
+it as far as --allow names acts, such as start, stop, restart and answer.`,
+		Example: `  coppice mcp --print-config > .mcp.json
+  coppice mcp --operator --allow start,stop,answer --print-config`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if printConfig {
+			if err := people.check(tokenFile); err != nil {
+				return err
+			}
+			switch {
+			case people.on:
+				return people.run(s, printConfig)
+			case printConfig:
 				return printMCPConfig(s)
 			}
-			return serveMCP(s, tokenFile)
+			act, done := actor(tokenFile)
+			defer done()
+			return serveMCP(s, mcp.AgentInstructions, mcp.AgentTools(act))
 		},
 	}
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the contents of .mcp.json, and exit")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "",
 		"read the token of the agent from `FILE`, not from COPPICE_TOKEN")
+	people.add(cmd)
 	return cmd
 }
 
-func serveMCP(s *command.Streams, tokenFile string) error {
-	act, done := actor(tokenFile)
-	defer done()
+// serveMCP serves tools on the standard streams.
+func serveMCP(s *command.Streams, instructions string, tools []mcp.Tool) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
 	return mcp.Serve(ctx, mcp.Options{
-		Version: command.Version(), Instructions: mcp.AgentInstructions, Tools: mcp.AgentTools(act),
-		In: s.In, Out: s.Out,
+		Version: command.Version(), Instructions: instructions, Tools: tools, In: s.In, Out: s.Out,
 		Logger: slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }
@@ -87,21 +101,12 @@ func printMCPConfig(s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	type server struct {
-		Command    string            `json:"command"`
-		Args       []string          `json:"args"`
-		AlwaysLoad bool              `json:"alwaysLoad"` // so that Claude Code offers the tools without a search for them
-		Env        map[string]string `json:"env"`
-	}
 	// The empty default keeps the reference itself from becoming the value.
 	passed := func(name string) string { return "${" + name + ":-}" }
-	config := map[string]map[string]server{"mcpServers": {"coppice": {self, []string{"mcp"}, true, map[string]string{
+	err = writeMCPConfig(s.Out, "coppice", mcpServer{self, []string{"mcp"}, true, map[string]string{
 		proc.EnvSocket: passed(proc.EnvSocket), proc.EnvToken: passed(proc.EnvToken),
-	}}}}
-	e := json.NewEncoder(s.Out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(config); err != nil {
+	}})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, `
@@ -109,6 +114,22 @@ Put this into .mcp.json in the directory that the agent works in, or let Claude 
   claude mcp add coppice --scope project --env '%s=%s' --env '%s=%s' -- %s mcp
 `, proc.EnvSocket, passed(proc.EnvSocket), proc.EnvToken, passed(proc.EnvToken), shellQuoted(self))
 	return nil
+}
+
+// mcpServer is a server in the configuration of a client.
+type mcpServer struct {
+	Command    string            `json:"command"`
+	Args       []string          `json:"args"`
+	AlwaysLoad bool              `json:"alwaysLoad"` // so that Claude Code offers the tools without a search for them
+	Env        map[string]string `json:"env,omitempty"`
+}
+
+// writeMCPConfig writes the contents of .mcp.json.
+func writeMCPConfig(w io.Writer, name string, server mcpServer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]map[string]mcpServer{"mcpServers": {name: server}})
 }
 
 // shellQuoted quotes a word for a shell.
