@@ -154,7 +154,7 @@ func (r *logReader) line(s *logSource, l logfile.Line) (line Line, shown bool) {
 	return line, true
 }
 
-// stored yields the lines that are in a log now.
+// stored yields the lines that are in a log now, and perhaps some of those that come meanwhile.
 func (r *logReader) stored(ctx context.Context, s *logSource) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if s.screen != nil {
@@ -171,11 +171,13 @@ func (r *logReader) stored(ctx context.Context, s *logSource) iter.Seq2[Line, er
 				going = yield(line, nil)
 			}
 		}
+		// A log may grow faster than it is read: it ends with what was there at the start.
 		var err error
-		for more := true; more && going && err == nil; {
+		more := true
+		for more && going && err == nil && !s.last.After(r.startedAt) {
 			more, err = s.tail.Some(emit)
 		}
-		if err == nil && going && !r.q.Follow {
+		if err == nil && going && !more && !r.q.Follow {
 			err = r.unfinished(ctx, s, emit)
 		}
 		if err != nil && going {
