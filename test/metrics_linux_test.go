@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,6 +90,12 @@ command = ["sleep", "1000"]
 	c.await(`coppice_agents{state="running"} 2`, one("up", "a", ""), one("up", "b", ""),
 		one("starts_total", "a", `,reason="start"`), `coppice_store_writable 1`,
 		`coppice_events_total{type="controller.started"} 1`, `coppice_recovery_seconds_count 0`)
+	used := regexp.MustCompile(`\ncoppice_agent_memory_bytes{agent="t/a"} [1-9]`)
+	eventually(t, "what agents use", func() bool {
+		_, body := c.get("/metrics")
+		return used.MatchString(body) && strings.Contains(body, "\ncoppice_agent_cpu_seconds_total{agent=\"t/a\"} ") &&
+			!strings.Contains(body, "\ncoppice_store_write_seconds_count 0\n")
+	})
 	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
 	c.await(one("exits_total", "a", `,outcome="crashed"`), one("starts_total", "a", `,reason="restart"`),
 		one("up", "a", ""), `coppice_recovery_seconds_count 1`, `coppice_restart_delay_seconds_count 1`,

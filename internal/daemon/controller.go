@@ -49,6 +49,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/service"
 	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/internal/usage"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -132,6 +133,7 @@ type Controller struct {
 	checks     *gate.Runner     // nil without Jobs
 	metrics    *metrics.Metrics // nil if there are none
 	notify     *notify.Manager
+	usage      *usage.Service
 	deadman    *deadman.Pinger
 
 	down     chan struct{} // closed by Stop
@@ -221,7 +223,7 @@ func newController(o Options) (*Controller, error) {
 	c.observer = newObserver(c)
 	c.access = newAccess(c)
 	c.control = newControl(c)
-	c.notify, c.deadman = newNotify(c), newDeadman(c)
+	c.notify, c.deadman, c.usage = newNotify(c), newDeadman(c), newUsage(c)
 	return c, nil
 }
 

@@ -161,6 +161,7 @@ func (c *Controller) server() *api.Server {
 	c.orders.Register(s)
 	c.access.Register(s)
 	c.notify.Register(s)
+	c.usage.Register(s)
 	notice.Register(s, c.drains.Notices, c.control.Notices, c.mail.Notices, c.work.Notices)
 	return s
 }

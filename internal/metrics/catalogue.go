@@ -29,12 +29,15 @@ const (
 	eventsDropped
 	storeWritable
 	storeBytes
+	storeWrite
 
 	agents
 	agentsUnresponsive
 	agentUp
 	agentStarted
 	agentProgress
+	agentMemory
+	agentCPU
 	agentStarts
 	agentStartFailures
 	agentExits
@@ -116,6 +119,9 @@ func catalogue() []Metric {
 			"Whether the store accepts writes, 1 or 0, as the last write has found it."},
 		storeBytes: {"coppice_store_bytes", gauge, nil,
 			"Size of the file of the store with its write-ahead log. Missing for a store in memory."},
+		storeWrite: {"coppice_store_write_seconds", histogram, nil,
+			"Duration of the writes of the store, each of which keeps all changes that came during the one before. " +
+				"Nothing is counted for a store in memory."},
 
 		agents: {"coppice_agents", gauge, []string{"state"}, "Agents by state, as coppice status counts them."},
 		agentsUnresponsive: {"coppice_agents_unresponsive", gauge, nil,
@@ -125,6 +131,12 @@ func catalogue() []Metric {
 			"When the running incarnation was started. Missing while none runs."},
 		agentProgress: {"coppice_agent_last_progress_timestamp_seconds", gauge, agent,
 			"When the agent has reported progress last. Missing for agents that report none."},
+		agentMemory: {"coppice_agent_memory_bytes", gauge, agent,
+			"Resident memory of the agent and all its descendants, at most 10 s old and the time since the last scrape. " +
+				"Missing while it does not run."},
+		agentCPU: {"coppice_agent_cpu_seconds_total", counter, agent,
+			"Processor time of the agent and all its descendants. Processes that end between two measurements are " +
+				"counted as far as they were measured."},
 		agentStarts: {"coppice_agent_starts_total", counter, []string{labelAgent, "reason"},
 			"Incarnations that became ready, by reason: start, restart, or adoption from an earlier daemon."},
 		agentStartFailures: {"coppice_agent_start_failures_total", counter, agent,

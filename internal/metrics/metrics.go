@@ -29,6 +29,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 // Options are the parts of a daemon that are measured. All are required; functions that return data are called once
@@ -55,6 +56,7 @@ type Options struct {
 	Orders    func() []dispatch.View
 	Quotas    func() []quota.Info
 	Budgets   func() []budget.Info
+	Usage     func() map[string]usage.Resources // of agents, as measured last
 }
 
 // Metrics are the metrics of a daemon. A nil Metrics counts nothing. Its methods may be called at any time.
@@ -68,6 +70,7 @@ type Metrics struct {
 	gathering chan struct{} // has a token while a scrape is gathered
 	started   atomic.Bool
 	passes    prometheus.Histogram
+	writes    prometheus.Histogram
 	delay     prometheus.Histogram
 	recovery  prometheus.Histogram
 
@@ -97,6 +100,7 @@ func New(o Options) *Metrics {
 	m.supervisors = newBounded(m.metrics, labelSupervisor, o.MaxAgents)
 	m.orders = newBounded(m.metrics, labelOrder, maxOrders)
 	m.passes = m.histogram(reconcileDuration, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5)
+	m.writes = m.histogram(storeWrite, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5)
 	m.delay = m.histogram(restartDelay, 0, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 	m.recovery = m.histogram(recovery, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 	m.registry.MustRegister(collectors.NewGoCollector(),
@@ -136,6 +140,9 @@ func (m *Metrics) Passed(took time.Duration) {
 		m.passes.Observe(took.Seconds())
 	}
 }
+
+// Written counts a commit of the store that has just ended.
+func (m *Metrics) Written(took time.Duration) { m.writes.Observe(took.Seconds()) }
 
 // Started notes that all agents were adopted or started once, or that their starts have failed.
 func (m *Metrics) Started() {

@@ -30,6 +30,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,6 +42,7 @@ type parts struct {
 	Options
 	nodes  []status.Node
 	passed time.Time // when the last pass has ended
+	used   map[string]usage.Resources
 	down   chan struct{}
 }
 
@@ -61,6 +63,7 @@ func newParts() *parts {
 		Orders:    func() []dispatch.View { return nil },
 		Quotas:    func() []quota.Info { return nil },
 		Budgets:   func() []budget.Info { return nil },
+		Usage:     func() map[string]usage.Resources { return p.used },
 	}
 	return p
 }
@@ -175,8 +178,10 @@ func full(t testing.TB) *Metrics {
 		return []budget.Info{{Name: "day", State: budget.Reached,
 			Limits: []budget.Measure{{Limit: "tokens", Used: 5, Max: 4}}}}
 	}
+	p.used = map[string]usage.Resources{"shop/a": {Memory: 7, CPUTime: 3 * time.Second}, "shop/gone": {Memory: 1}}
 	m := New(p.Options)
 	m.Passed(time.Millisecond)
+	m.Written(time.Millisecond)
 	m.Count(event.Event{Type: event.AgentStarted, Path: "shop/a"})
 	m.Count(event.Event{Type: event.AgentStartFailed, Path: "shop/a"})
 	m.Count(event.Event{Type: event.AgentCrashed, Path: "shop/a"})
@@ -256,6 +261,8 @@ func TestGauges(t *testing.T) {
 		`up_since_timestamp_seconds`: 1_764_398_400, `agents{state="running"}`: 1, `agents_unresponsive`: 1,
 		`agent_up{agent="shop/a"}`: 1, `agent_start_timestamp_seconds{agent="shop/a"}`: 1_764_398_400,
 		`agent_restarts_in_window{agent="shop/a"}`: 3, `agent_restarts_limit{agent="shop/a"}`: 20,
+		`agent_memory_bytes{agent="shop/a"}`: 7, `agent_cpu_seconds_total{agent="shop/a"}`: 3,
+		`store_write_seconds`: 1, `store_write_seconds sum`: .001,
 		`supervisor_restarts_limit{supervisor="shop"}`: 5, `questions_open`: 1, `tasks{status="open"}`: 2,
 		`question_oldest_timestamp_seconds`: 1_764_398_400, `store_writable`: 1, `budget_reached{budget="day"}`: 1,
 		`quota_agents_waiting{account="work"}`: 1, `quota_used_ratio{account="work",window="five_hour"}`: .5,

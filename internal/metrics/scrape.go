@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/task"
+	"github.com/coppice-dev/coppice/internal/usage"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -69,6 +70,7 @@ type reading struct {
 	orders    []dispatch.View
 	quotas    []quota.Info
 	budgets   []budget.Info
+	usage     map[string]usage.Resources
 	writable  bool
 	bytes     int64 // of the store; 0 if that is not known
 }
@@ -81,7 +83,7 @@ func (m *Metrics) read() reading {
 	}
 	r := reading{
 		nodes: nodes, questions: m.o.Questions(), tasks: m.o.Tasks(), orders: m.o.Orders(), quotas: m.o.Quotas(),
-		budgets: m.o.Budgets(), writable: m.o.Writable() == nil,
+		budgets: m.o.Budgets(), usage: m.o.Usage(), writable: m.o.Writable() == nil,
 	}
 	if m.o.StorePath != "" {
 		r.bytes = fileSize(m.o.StorePath) + fileSize(m.o.StorePath+"-wal")
@@ -175,6 +177,10 @@ func (m *Metrics) setNodes(r reading) {
 			s.set(m.scrape, agentUp, number(running))
 			if running && n.StartedAt != nil && !s.shared {
 				s.set(m.scrape, agentStarted, seconds(*n.StartedAt))
+			}
+			if u, ok := r.usage[n.Path]; ok && !s.shared {
+				s.set(m.scrape, agentMemory, float64(u.Memory))
+				s.at(agentCPU).value = u.CPUTime.Seconds()
 			}
 			if v := n.Vitals; v != nil && (v.Progress != nil || v.Note != "") && !s.shared {
 				at := r.at.Add(-time.Duration(v.ProgressAge * float64(time.Second)))

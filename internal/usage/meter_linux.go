@@ -13,8 +13,9 @@ import (
 
 // Meter measures the resources that agents use between two samples.
 type Meter struct {
-	at  time.Time
-	cpu map[processID]time.Duration // so far
+	at    time.Time
+	cpu   map[processID]time.Duration // so far
+	total map[string]time.Duration    // of agents
 }
 
 // processID identifies a process even if its pid is used again.
@@ -33,10 +34,13 @@ func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string
 	all := newProcesses(usages, isShim, proc.ReadMark)
 	now := time.Now()
 	elapsed := now.Sub(m.at)
-	before := m.cpu
-	m.at, m.cpu = now, make(map[processID]time.Duration)
+	before, total := m.cpu, m.total
+	m.at, m.cpu, m.total = now, make(map[processID]time.Duration), make(map[string]time.Duration)
 	used := map[string]Resources{}
 	for _, n := range nodes {
+		if before, ok := total[n.Path]; ok {
+			m.total[n.Path] = before
+		}
 		if _, ok := usages[n.PID]; n.PID == 0 || n.Host != daemon.Host || !ok {
 			continue
 		}
@@ -45,11 +49,16 @@ func (m *Meter) Sample(nodes []status.Node, daemon status.Controller) map[string
 			u := usages[pid]
 			id := processID{pid, u.Start}
 			m.cpu[id] = u.CPU
-			if last, ok := before[id]; ok && elapsed > 0 {
+			last, ok := before[id]
+			if ok && elapsed > 0 {
 				sum.CPU += max(0, u.CPU-last).Seconds() / elapsed.Seconds()
 			}
+			sum.CPUTime += max(0, u.CPU-last)
 			sum.Memory += u.Memory
+			sum.Processes++
 		}
+		sum.CPUTime += m.total[n.Path]
+		m.total[n.Path] = sum.CPUTime
 		used[n.Path] = sum
 	}
 	return used

@@ -75,4 +75,18 @@ func TestMeter(t *testing.T) {
 			t.Fatal(fmt.Sprint("no processor time: ", cpu))
 		}
 	}
+	// What was used stays in the sum when it has ended, and when the agent runs again.
+	total := m.Sample(nodes, daemon)["a"].CPUTime
+	if total <= 0 {
+		t.Errorf("%v in total", total)
+	}
+	nodes[0].PID = 0
+	if used := m.Sample(nodes, daemon); len(used) != 0 {
+		t.Error(used)
+	}
+	nodes[0].PID = syscall.Getpid() // the next incarnation
+	again := m.Sample(nodes, daemon)["a"]
+	if again.CPUTime < total || again.Processes < 2 {
+		t.Errorf("%+v, want more than %v and several processes", again, total)
+	}
 }

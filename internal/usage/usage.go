@@ -1,18 +1,25 @@
 // Package usage measures the processor time and memory of agents.
 package usage
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Resources are the resources that an agent uses.
 type Resources struct {
-	CPU    float64 // cores
-	Memory uint64  // bytes
+	CPU       float64       // cores, since the sample before; 0 in the first one
+	CPUTime   time.Duration // all that samples have seen, also of processes that have ended
+	Memory    uint64        // bytes
+	Processes int
 }
 
 // Add adds the resources of another agent.
 func (r *Resources) Add(other Resources) {
 	r.CPU += other.CPU
+	r.CPUTime += other.CPUTime
 	r.Memory += other.Memory
+	r.Processes += other.Processes
 }
 
 // Processor formats the processor time in percent of a core.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 // explanation is why a node is as it is, as its page shows it.
@@ -78,6 +80,11 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 			return nil, err
 		}
 		p.parts = append(p.parts, part{id: "lives", html: lives})
+		uses, err := s.uses(ctx, n.Path)
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, uses)
 		if n.Terminal {
 			p.terminal = n.Path
 			html := s.terminals.html(n.Path)
@@ -100,6 +107,31 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 	}
 	p.data = d
 	return p, nil
+}
+
+// uses returns what an agent uses of the machine, as a part of its page.
+func (s *pages) uses(ctx context.Context, path string) (part, error) {
+	// Without an answer, as of an older daemon, nothing is shown.
+	all, _ := usage.Show.Call(ctx, s.Client, usage.ShowRequest{Path: path})
+	var facts []fact
+	for _, u := range all {
+		r := usage.Resources{CPU: u.CPU, Memory: u.Memory}
+		facts = []fact{
+			{"Memory", of(r.Bytes(), u.MemoryLimit > 0, usage.Resources{Memory: uint64(u.MemoryLimit)}.Bytes())},
+			{"Processor", of(r.Processor(), u.CPULimit > 0, usage.Resources{CPU: u.CPULimit}.Processor())},
+			{"Processes", of(strconv.Itoa(u.Processes), u.ProcessLimit > 0, strconv.FormatUint(u.ProcessLimit, 10))},
+		}
+	}
+	html, err := s.renderPart("uses", facts)
+	return part{id: "uses", html: html}, err
+}
+
+// of returns what is used, of a limit if there is one.
+func of(used string, limited bool, limit string) string {
+	if limited {
+		return used + " of " + limit
+	}
+	return used
 }
 
 // screen returns the screen of an agent when it is complete, and whether too many others are watched for that.

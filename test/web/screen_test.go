@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 // shown is the text of the screen on a page.
 const shown = `document.getElementById("screen").textContent`
+
+var used = regexp.MustCompile(`<dt>Memory</dt><dd>[1-9][0-9.]*[KM]</dd></div><div><dt>Processor</dt><dd>[0-9]+%</dd>`)
 
 // The page of an agent shows its terminal as it is, live, from one incarnation to the next.
 func TestScreen(t *testing.T) {
@@ -42,6 +45,9 @@ func TestScreen(t *testing.T) {
 			if !strings.Contains(screen, "\n\n    <span class=\"term-fg32\">Menu 1") ||
 				strings.Contains(screen, "gone") || !strings.Contains(body, "coppice attach shop/coder") {
 				t.Errorf("%s", body)
+			}
+			if !used.MatchString(body) {
+				t.Errorf("the use of memory is missing: %s", body)
 			}
 
 			b := newTab(t)

@@ -74,6 +74,9 @@ const maxOps = 2000
 // MaxOps is the number of ops that one Apply may have: see store.MaxOpsOf.
 func (s *Store) MaxOps() int { return maxOps }
 
+// OnCommit has f called after each commit with the time that it has taken, of a group of calls. f must not be slow.
+func (s *Store) OnCommit(f func(took time.Duration)) { s.writer.committed.Store(&f) }
+
 // Apply implements store.Store. It returns ErrUnknown only if the disk reports an error in the
 // middle of a commit. While the disk is full or read-only it returns ErrFull or ErrReadOnly, and
 // works again as soon as the disk does. If the context ends before the transaction has begun, the

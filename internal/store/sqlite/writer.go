@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/local"
@@ -55,6 +56,7 @@ type writer struct {
 	ensureFiles func() (restored bool) // called before each write
 	// Counters for tests: groups taken, and transactions committed.
 	taken, commits atomic.Int64
+	committed      atomic.Pointer[func(took time.Duration)] // see Store.OnCommit
 
 	mu      sync.Mutex
 	queue   []*request
@@ -133,7 +135,11 @@ func (w *writer) loop() {
 			w.taken.Add(1)
 			w.ensureFiles()
 			w.busy.Lock()
+			began, before := time.Now(), w.commits.Load()
 			w.commit(group)
+			if f := w.committed.Load(); f != nil && w.commits.Load() > before {
+				(*f)(time.Since(began))
+			}
 			w.busy.Unlock()
 			for _, r := range group {
 				close(r.done)
