@@ -19,6 +19,8 @@ const (
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
 	// reportSpan is the time that the first report covers; maxReportSpan bounds that of all reports.
 	reportSpan, maxReportSpan = 24 * time.Hour, 7 * 24 * time.Hour
+	// presence is how long people are not told of what they were looking at.
+	presence = time.Minute
 )
 
 // State records what one [[notify]] has told. It is stored, so that a new daemon neither repeats nor loses anything.
@@ -52,6 +54,16 @@ type Input struct {
 	Now     time.Time // local
 	Project string
 	Needs   []Need // all that there are
+	// Seen is when a person has last done something where needs are shown; zero for never.
+	Seen time.Time
+}
+
+// present returns until when a person is taken to see what needs are shown; zero if nobody does.
+func present(seen, now time.Time) time.Time {
+	if end := seen.Add(presence); !seen.After(now) && end.After(now) {
+		return end
+	}
+	return time.Time{}
 }
 
 // Decision says what to do now.
@@ -78,7 +90,8 @@ type due struct {
 }
 
 // Decide decides what people are told. It changes nothing. While there is no message to be sent, each need that is new
-// waits for the digest, the end of the quiet hours, and of the pause of a source that flaps.
+// waits for the digest, and for the end of the quiet hours, of the pause of a source that flaps, and of the presence of a
+// person.
 func Decide(n *spec.Notify, told State, in Input) Decision {
 	s := told.clone()
 	pending := s.observe(n, in)
@@ -96,7 +109,7 @@ func Decide(n *spec.Notify, told State, in Input) Decision {
 		p.at = p.item.Since.Add(n.Digest)
 		held := s.flapEnd(p.need.source(), in.Now)
 		if !slices.Contains(n.Urgent, p.item.Kind) {
-			held = laterOf(held, quietEnd(n.Quiet, in.Now))
+			held = laterOf(held, laterOf(quietEnd(n.Quiet, in.Now), present(in.Seen, in.Now)))
 		}
 		if !held.After(in.Now) {
 			now = append(now, p)

@@ -29,6 +29,7 @@ type person struct {
 	state State
 	now   time.Time
 	needs []Need
+	seen  time.Time
 }
 
 func newPerson(t testing.TB) *person {
@@ -36,7 +37,7 @@ func newPerson(t testing.TB) *person {
 }
 
 func (p *person) decide() Decision {
-	return Decide(&p.n, p.state, Input{Now: p.now, Project: "t", Needs: p.needs})
+	return Decide(&p.n, p.state, Input{Now: p.now, Project: "t", Needs: p.needs, Seen: p.seen})
 }
 
 // after decides after a time, and delivers; it returns the subjects that are told.
@@ -131,6 +132,27 @@ func TestOnlyKinds(t *testing.T) {
 	p.wants(0, "q-1")
 	p.n.On = spec.DefaultNotifyKinds() // the file was changed
 	p.wants(0, "t/a")
+}
+
+// Who looks is not told, unless it is urgent; what is over before he leaves is never told.
+func TestPresence(t *testing.T) {
+	p := newPerson(t)
+	p.n.Urgent = []spec.NotifyKind{spec.NotifyStore}
+	p.seen = p.now
+	p.needs = []Need{question("q-1", "t/a"), question("q-2", "t/a"), ill("store", "failing")}
+	p.nothing(0, 10*time.Second)
+	p.wants(10*time.Second, "store")
+	p.nothing(0, 50*time.Second)
+	p.needs = p.needs[:2]
+	p.seen = p.now.Add(40 * time.Second)
+	p.needs = p.needs[1:] // q-1 was answered
+	p.nothing(50*time.Second, 50*time.Second)
+	p.wants(50*time.Second, "q-2")
+
+	p.needs = append(p.needs, question("q-3", "t/a"))
+	p.seen = p.now.Add(time.Hour) // the clock was set back
+	p.nothing(0, 10*time.Second)
+	p.wants(10*time.Second, "q-3")
 }
 
 func TestQuiet(t *testing.T) {

@@ -52,6 +52,7 @@ type Manager struct {
 
 	mu    sync.Mutex
 	sinks map[string]*sink // by name
+	seen  time.Time        // see Input
 }
 
 // sink is one [[notify]] at work.
@@ -200,6 +201,13 @@ func (m *Manager) follow(ctx context.Context, events chan<- struct{}) {
 	}
 }
 
+// Seen notes that a person has just done something where needs are shown.
+func (m *Manager) Seen() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = time.Now()
+}
+
 // look decides for all settings, and begins to send. It returns when to look again; zero for never.
 func (m *Manager) look(ctx context.Context, settings []spec.Notify) (next time.Time) {
 	needs, err := m.source.Needs(ctx)
@@ -210,9 +218,9 @@ func (m *Manager) look(ctx context.Context, settings []spec.Notify) (next time.T
 		return time.Now().Add(lookAgain)
 	}
 	m.drop(ctx, settings)
-	in := Input{Now: time.Now(), Project: m.Project(), Needs: needs}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	in := Input{Now: time.Now(), Project: m.Project(), Needs: needs, Seen: m.seen}
 	for i := range settings {
 		n := &settings[i]
 		k := m.sink(n.Name)

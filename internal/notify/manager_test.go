@@ -173,6 +173,27 @@ func TestManager(t *testing.T) {
 	})
 }
 
+// People are told a minute after they have looked, if it is still there.
+func TestManagerPresence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.run(nil)
+		d.Seen()
+		d.happens(question("q-1", "t/a"))
+		w.wants(50 * time.Second)
+		if all := d.List(); len(all) != 1 || time.Until(all[0].HeldTill) != 10*time.Second {
+			t.Errorf("%+v", all)
+		}
+		d.Seen()
+		w.wants(50 * time.Second)
+		w.wants(12*time.Second, "n: q-1 ")
+		if all := d.List(); !all[0].HeldTill.IsZero() {
+			t.Errorf("%+v", all)
+		}
+		d.end()
+	})
+}
+
 // Nothing is looked at while nothing happens, and no more than once a second while much does.
 func TestManagerLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

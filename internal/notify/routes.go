@@ -30,6 +30,13 @@ var (
 		Doc:     "It is sent at once, whatever the hour, and by one [[notify]] or by all.",
 		Returns: "What became of each message.",
 	}
+	// Look tells that a person looks at what needs people.
+	Look = api.Route[api.None, api.None]{
+		Method: http.MethodPost, Path: "/notify/seen", For: api.People,
+		ID: "seeNeeds", Summary: "Tell that a person looks",
+		Doc: "For programs that show what needs people, when a person has just done something in them. For a minute " +
+			"after that, people are told of nothing that is not urgent.",
+	}
 )
 
 // Info is a way by which people are notified.
@@ -42,6 +49,7 @@ type Info struct {
 	LastSent time.Time `json:"last_sent,omitzero" doc:"When a message was delivered."`
 	Error    string    `json:"error,omitempty" doc:"Why the last message was not delivered."`
 	RetryAt  time.Time `json:"retry_at,omitzero" doc:"When it is tried again."`
+	HeldTill time.Time `json:"held_till,omitzero" doc:"Until when nothing is told that is not urgent, as somebody looks."`
 }
 
 // TestRequest names a [[notify]].
@@ -64,6 +72,10 @@ var ErrNotFound = api.NewError(api.ErrNotFound, "no such [[notify]]")
 // Register adds the handlers of all routes to a server.
 func (m *Manager) Register(s *api.Server) {
 	List.Handle(s, func(context.Context, token.Caller, api.None) ([]Info, error) { return m.List(), nil })
+	Look.Handle(s, func(context.Context, token.Caller, api.None) (api.None, error) {
+		m.Seen()
+		return api.None{}, nil
+	})
 	Test.Handle(s, func(ctx context.Context, _ token.Caller, r TestRequest) ([]TestResult, error) {
 		return m.Test(ctx, r.Name)
 	})
@@ -75,7 +87,7 @@ func (m *Manager) List() []Info {
 	defer m.mu.Unlock()
 	all := []Info{}
 	for _, n := range m.Settings() {
-		info := Info{Name: n.Name, Via: string(n.Via), On: []string{}}
+		info := Info{Name: n.Name, Via: string(n.Via), On: []string{}, HeldTill: present(m.seen, time.Now())}
 		for _, k := range n.On {
 			info.On = append(info.On, string(k))
 		}

@@ -101,6 +101,9 @@ type layout struct {
 // Operator reports whether the reader of the page may act.
 func (l layout) Operator() bool { return l.Role == operator }
 
+// ShowsNeeds reports whether the reader of the page sees what needs people, and may act on it.
+func (l layout) ShowsNeeds() bool { return l.Operator() && (l.Nav == "overview" || l.Nav == "inbox") }
+
 // Part returns an element.
 func (l layout) Part(id string) template.HTML {
 	for _, p := range l.parts {

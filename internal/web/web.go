@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/notify"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -97,6 +98,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("POST /act", s.acts(s.act))
 	mux.Handle("POST /do/{what}", s.acts(s.do))
 	mux.Handle("POST /mail", s.acts(s.readMail))
+	mux.Handle("POST /seen", s.acts(s.seen))
 	mux.Handle("GET /", s.signedIn(s.servePage))
 	return secure(http.NewCrossOriginProtection().Handler(mux))
 }
@@ -157,6 +159,15 @@ func (s *Server) acts(next handlerFunc) http.Handler {
 		}
 		next(w, r, who)
 	})
+}
+
+// seen tells the daemon that somebody who may act looks at a page that shows what needs people.
+func (s *Server) seen(w http.ResponseWriter, r *http.Request, _ visitor) {
+	if _, err := notify.Look.Call(r.Context(), s.Client, api.None{}); err != nil {
+		s.fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // login exchanges a link for a session.

@@ -116,6 +116,9 @@ func notifyLines(all []notify.Info, now time.Time, p terminal.Paint, width int) 
 		if !n.RetryAt.IsZero() {
 			l.field("retry", terminal.Clock(n.RetryAt, now))
 		}
+		if !n.HeldTill.IsZero() {
+			l.field("held", "until "+terminal.Clock(n.HeldTill, now)+", as somebody looks at what needs people")
+		}
 	}
 	return l.lines
 }

@@ -191,6 +191,17 @@
   addEventListener("pagehide", () => { unloading = true; });
   if (body.dataset.live) open();
 
+  // People who do something on a page with what needs them are not notified of it meanwhile.
+  if ("needs" in body.dataset) {
+    let told = 0;
+    const seen = (event) => {
+      if (!event.isTrusted || document.hidden || Date.now() - told < 20000) return;
+      told = Date.now();
+      fetch("/seen", {method: "POST"}).catch(() => {});
+    };
+    for (const name of ["pointermove", "pointerdown", "keydown", "wheel"]) addEventListener(name, seen, {passive: true});
+  }
+
   // The log.
   const wrap = document.getElementById("wrap");
   if (wrap) wrap.addEventListener("change", () => log.classList.toggle("wrap", wrap.checked));
