@@ -16,7 +16,8 @@ import (
 var Show = api.Route[ShowRequest, []Used]{
 	Method: http.MethodGet, Path: "/usage", For: api.People,
 	ID: "usage", Summary: "What agents use of the machine, and what they may use",
-	Doc:     "Measured at most every 2 s, with all descendants of an agent. Agents that do not run are missing.",
+	Doc: "Measured at most every 2 s, less often in a large fleet, with all descendants of an agent. Agents that do " +
+		"not run are missing.",
 	Returns: "The agents, in the order of the tree; none where usage cannot be measured.",
 }
 
@@ -39,10 +40,13 @@ type Used struct {
 	ProcessLimit uint64  `json:"process_limit,omitempty" doc:"Processes and threads; missing without a limit."`
 }
 
-// Timing of a Service.
+// Timing of a Service. A measurement reads a file of each process of the machine.
 const (
 	minInterval = 2 * time.Second  // between two measurements
 	lastsFor    = 10 * time.Second // until Last has it measured again
+	// showCost and lastCost are how many times as long as a measurement has taken lie between two, at least: a fiftieth
+	// and a two-hundredth of a core.
+	showCost, lastCost = 50, 200
 )
 
 // Service measures agents for all who ask.
@@ -56,7 +60,8 @@ type Service struct {
 	meter     Meter
 
 	mu   sync.Mutex
-	at   time.Time // of the last measurement
+	at   time.Time     // of the last measurement
+	took time.Duration // by it
 	used map[string]Resources
 }
 
@@ -89,31 +94,32 @@ func (s *Service) Register(server *api.Server) {
 func (s *Service) measure(ctx context.Context) (map[string]Resources, error) {
 	s.measuring.Lock()
 	defer s.measuring.Unlock()
-	if used, at := s.last(); time.Since(at) < minInterval {
+	if used, at, took := s.last(); time.Since(at) < max(minInterval, showCost*took) {
 		return used, nil
 	}
 	nodes, err := s.Nodes(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	used := s.meter.Sample(nodes, status.Controller{Host: s.Host})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used, s.at = used, time.Now()
+	s.used, s.at, s.took = used, time.Now(), time.Since(began)
 	return used, nil
 }
 
-func (s *Service) last() (map[string]Resources, time.Time) {
+func (s *Service) last() (used map[string]Resources, at time.Time, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, s.at
+	return s.used, s.at, s.took
 }
 
-// Last returns the last measurement without waiting for one; nil before the first. If it is older than 10 s, another one
-// begins, for the next call. The result must not be changed.
+// Last returns the last measurement without waiting for one; nil before the first. If it is older than 10 s, or more in
+// a large fleet, another one begins, for the next call. The result must not be changed.
 func (s *Service) Last() map[string]Resources {
-	used, at := s.last()
-	if time.Since(at) > lastsFor && s.measuring.TryLock() {
+	used, at, took := s.last()
+	if time.Since(at) > max(lastsFor, lastCost*took) && s.measuring.TryLock() {
 		s.measuring.Unlock()
 		s.Go(func(ctx context.Context) { s.measure(ctx) }) // an error leaves the last measurement
 	}

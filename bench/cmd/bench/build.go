@@ -19,6 +19,7 @@ type programs struct {
 	acted       string
 	fleetcost   string
 	followcost  string
+	lookcost    string
 	beliefrate  string
 	outputrate  string
 	cronrate    string
@@ -47,7 +48,7 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet, follow, output, belief and work are left out: "+
+		p.notes = append(p.notes, "exec, exit, acted, fleet, look, follow, output, belief and work are left out: "+
 			"they are measured on Linux only")
 		return p, nil
 	}
@@ -64,6 +65,9 @@ func build(ctx context.Context, dir string) (programs, error) {
 		return p, err
 	}
 	if p.followcost, err = goBuild(ctx, dir, "followcost", ".", "./cmd/followcost"); err != nil {
+		return p, err
+	}
+	if p.lookcost, err = goBuild(ctx, dir, "lookcost", ".", "./cmd/lookcost"); err != nil {
 		return p, err
 	}
 	if p.beliefrate, err = goBuild(ctx, dir, "beliefrate", ".", "./cmd/beliefrate"); err != nil {

@@ -16,7 +16,7 @@ type job struct {
 }
 
 func scenarios() []string {
-	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet",
+	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "look",
 		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work", "attempts"}
 }
 
@@ -33,6 +33,7 @@ type sizes struct {
 	kills    int           // exec, exit, acted
 	resting  int           // acted: agents at rest
 	fleets   []int         // agents
+	looked   int           // look: agents
 	sessions []int         // follow: files of other sessions
 	follows  time.Duration // how long each number is measured, a multiple of walks
 	output   int           // MB
@@ -46,11 +47,11 @@ type sizes struct {
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, resting: 20, fleets: []int{10, 100}, sessions: []int{10_000}, follows: 2 * walks, output: 200,
+			kills: 100, resting: 20, fleets: []int{10, 100}, looked: 100, sessions: []int{10_000}, follows: 2 * walks, output: 200,
 			writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
-		kills: 300, resting: 200, fleets: []int{10, 100, 1000, 10_000},
+		kills: 300, resting: 200, fleets: []int{10, 100, 1000, 10_000}, looked: 1000,
 		sessions: []int{0, 1000, 10_000}, follows: 3 * walks, output: 1000,
 		writers: 100, writes: 5 * time.Second, orders: 10_000, looks: time.Second, workers: 64}
 }
@@ -108,6 +109,7 @@ func matrix(c config, p programs, rep int) []job {
 		}
 		ask("fleet", n, impls, []string{"-n", strconv.Itoa(n)}, nil)
 	}
+	ask("look", s.looked, []string{"raw", "coppice-up", "process-compose"}, []string{"-n", strconv.Itoa(s.looked)}, nil)
 	for _, scenario := range []string{"follow-claude", "follow-codex"} {
 		for _, n := range s.sessions {
 			ask(scenario, n, []string{"raw-walk", "coppice-calls"},
@@ -180,6 +182,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			return nil
 		}
 		return append([]string{p.fleetcost, "-impl", impl, "-program", program}, goArgs...)
+	}
+	if scenario == "look" {
+		if p.lookcost == "" || program == "" && impl != "raw" {
+			return nil
+		}
+		return append([]string{p.lookcost, "-impl", impl, "-program", program}, goArgs...)
 	}
 	if cli, ok := strings.CutPrefix(scenario, "follow-"); ok {
 		if p.followcost == "" {

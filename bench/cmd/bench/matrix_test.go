@@ -26,7 +26,7 @@ func TestMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f",
-		followcost: "o", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
+		followcost: "o", lookcost: "l", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
 	names := func(jobs []job) []string {
 		var out []string
 		for _, j := range jobs {
@@ -44,7 +44,7 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("the second repetition asks something else:\n%q\n%q", first, second)
 	}
 	for _, j := range matrix(c, programs{gobench: "g"}, 0) {
-		elsewhere := []string{"exec", "exit", "acted", "fleet", "follow-claude", "follow-codex", "cron"}
+		elsewhere := []string{"exec", "exit", "acted", "fleet", "look", "follow-claude", "follow-codex", "cron"}
 		if j.argv[0] != "g" || slices.Contains(elsewhere, j.scenario) {
 			t.Errorf("asked although not built: %+v", j)
 		}

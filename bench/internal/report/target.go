@@ -94,6 +94,17 @@ func targets() []target {
 			scenario: scenario, metric: "find_max_ms", ours: "coppice-calls", n: many,
 			against: []string{"raw-walk"}, refN: many, factor: 1.5})
 	}
+	for _, look := range []struct {
+		row, metric string
+		limit       float64
+	}{
+		{"the first page of 1,000 agents, in ms", "page_first_ms", 100},
+		{"the page of 1,000 agents, kB as sent", "page_kb", 60},
+		{"a scrape of the metrics of 1,000 agents, ms of computing", "scrape_cpu_ms", 5},
+	} {
+		ts = append(ts, target{row: look.row, scenario: "look", metric: look.metric, ours: "coppice-up", n: many,
+			limit: look.limit})
+	}
 	return append(ts,
 		target{row: "10,000 orders: one that is due, cheaper than peers", scenario: "orders", metric: "fire_us",
 			ours: "coppice", n: many, against: crons, refN: many, factor: 1},
