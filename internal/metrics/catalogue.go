@@ -132,8 +132,8 @@ func catalogue() []Metric {
 		agentProgress: {"coppice_agent_last_progress_timestamp_seconds", gauge, agent,
 			"When the agent has reported progress last. Missing for agents that report none."},
 		agentMemory: {"coppice_agent_memory_bytes", gauge, agent,
-			"Resident memory of the agent and all its descendants, as measured after the scrape before. Missing while " +
-				"it does not run."},
+			"Resident memory of the agent and all its descendants, as measured after the scrape before. Missing " +
+				"while it does not run."},
 		agentCPU: {"coppice_agent_cpu_seconds_total", counter, agent,
 			"Processor time of the agent and all its descendants. Processes that end between two measurements are " +
 				"counted as far as they were measured."},

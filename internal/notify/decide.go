@@ -90,8 +90,8 @@ type due struct {
 }
 
 // Decide decides what people are told. It changes nothing. While there is no message to be sent, each need that is new
-// waits for the digest, and for the end of the quiet hours, of the pause of a source that flaps, and of the presence of a
-// person.
+// waits for the digest, and for the end of the quiet hours, of the pause of a source that flaps, and of the presence of
+// a person.
 func Decide(n *spec.Notify, told State, in Input) Decision {
 	s := told.clone()
 	pending := s.observe(n, in)

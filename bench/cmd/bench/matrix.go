@@ -47,7 +47,8 @@ type sizes struct {
 func sizesOf(quick bool) sizes {
 	if quick {
 		return sizes{children: 10_000, group: 1000, storm: 500 * time.Millisecond, crashes: 300, groups: 20,
-			kills: 100, resting: 20, fleets: []int{10, 100}, looked: 100, sessions: []int{10_000}, follows: 2 * walks, output: 200,
+			kills: 100, resting: 20, fleets: []int{10, 100}, looked: 100, sessions: []int{10_000},
+			follows: 2 * walks, output: 200,
 			writers: 100, writes: time.Second, orders: 10_000, looks: 200 * time.Millisecond, workers: 64}
 	}
 	return sizes{children: 100_000, group: 1000, storm: 1500 * time.Millisecond, crashes: 1000, groups: 30,
