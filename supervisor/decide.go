@@ -372,7 +372,7 @@ func (k *core) tellExit(c *child, exit Exit, uptime time.Duration, d Decision) {
 
 func (k *core) tellFailed(c *child, err error, d Decision) {
 	if k.hooked {
-		k.events = append(k.events, ChildStartFailed{k.header(c), err, d})
+		k.events = append(k.events, ChildStartFailed{k.header(c), err, d, k.now - c.began})
 	}
 }
 

@@ -139,6 +139,8 @@ type ChildStarted struct {
 	EventHeader
 	Restart bool // false for the first start and for StartChild
 	Adopted bool // it was running already: see Saved.Adopt
+	// Took is the time until it was ready; 0 if it was adopted.
+	Took time.Duration
 }
 
 // ChildStartFailed: a start did not succeed (OTP's start_error).
@@ -146,6 +148,7 @@ type ChildStartFailed struct {
 	EventHeader
 	Err      error
 	Decision Decision
+	Took     time.Duration // the time until it failed
 }
 
 // ChildIgnored: the start returned ErrIgnore, so the child is not needed now.
@@ -171,6 +174,7 @@ type ChildStopped struct {
 	EventHeader
 	Exit   Exit
 	Reason Reason
+	Uptime time.Duration // since it was ready, or since its start if it never was
 }
 
 // ChildChanged: a call has changed the state of a child without a start or exit:

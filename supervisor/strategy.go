@@ -1,5 +1,7 @@
 package supervisor
 
+import "time"
+
 // This file has the operations on more than one child: the initial start, the
 // restart of a group, and the shutdown. At most one is in progress.
 //
@@ -75,7 +77,7 @@ func (k *core) begin(c *child, by origin) {
 	k.act(doStart, c)
 	if c.instant() {
 		k.set(c, Running, c.reason)
-		k.running(c)
+		k.running(c, 0)
 		return
 	}
 	k.set(c, Starting, c.reason)
@@ -101,21 +103,21 @@ func (k *core) started(c *child) {
 	if c.state != Starting {
 		return
 	}
-	next := c.next
+	next, took := c.next, time.Duration(0)
 	if !c.adopts() {
-		c.began = k.now
+		c.began, took = k.now, k.now-c.began
 	}
 	k.set(c, Running, c.reason)
-	k.running(c)
+	k.running(c, took)
 	k.startNext(c, next)
 }
 
-// running reports that c runs.
-func (k *core) running(c *child) {
+// running reports that c runs, after a start that took that long.
+func (k *core) running(c *child, took time.Duration) {
 	if k.hooked {
 		restart := c.origin == originRestart || c.origin == originReplace || c.origin == originCounted ||
 			(c.origin == originGroup && k.op != opInit)
-		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts()})
+		k.events = append(k.events, ChildStarted{k.header(c), restart, c.adopts(), took})
 	}
 	if c.adopts() {
 		c.more.adopt = false
@@ -317,7 +319,7 @@ func (k *core) stopped(c *child, exit Exit) {
 		k.retained.suspend(k.path+"/"+c.id, false)
 	}
 	if k.hooked {
-		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason})
+		k.events = append(k.events, ChildStopped{k.header(c), exit, c.reason, k.now - c.began})
 	}
 	prev, next := c.prev, c.next
 	switch {

@@ -28,6 +28,7 @@ const (
 	fieldExit     = "exit the kind of exit: `normal`, `shutdown`, `failure`, `killed`, `abandoned` or `lost`"
 	fieldError    = "error the error, for people"
 	fieldUptime   = "uptime_seconds the run time"
+	fieldTook     = "start_seconds the duration of the start"
 	fieldLimit    = "limit the limit that was reached"
 	fieldFinished = "finished whether the agent has reported that it has finished"
 	fieldTrigger  = "trigger the kind of the trigger"
@@ -48,7 +49,8 @@ func commonFields() []string {
 	return []string{
 		fieldError, fieldReason, fieldExit, fieldCode, fieldSignal, fieldOutput, fieldSaid, fieldStatus, fieldErrno,
 		fieldLate,
-		fieldUptime, fieldDecision, fieldDelay, fieldAttempt, fieldLimit, fieldFinished, fieldTrigger, fieldIssue,
+		fieldUptime, fieldTook, fieldDecision, fieldDelay, fieldAttempt, fieldLimit, fieldFinished, fieldTrigger,
+		fieldIssue,
 	}
 }
 
@@ -140,9 +142,9 @@ func childEntries() []Entry {
 	limit := []string{fieldLimit, fieldExit, fieldError}
 	return []Entry{
 		{AgentStarted, "an incarnation runs, and is ready",
-			[]string{"restart whether it is a restart", fieldLate}},
+			[]string{"restart whether it is a restart", fieldTook, fieldLate}},
 		{AgentStartFailed, "an incarnation could not be started, or was not ready in time",
-			[]string{fieldError, fieldDecision, fieldReason, fieldDelay, fieldAttempt}},
+			[]string{fieldError, fieldDecision, fieldReason, fieldDelay, fieldAttempt, fieldTook}},
 		{AgentIgnored, "the start reported that the agent is not needed now", nil},
 		{AgentAdopted, "a running incarnation was adopted from a daemon that was killed", nil},
 		{AgentLost, "an incarnation is gone, and left no record of its exit", end},
@@ -150,7 +152,7 @@ func childEntries() []Entry {
 		{AgentCrashed, "an incarnation has failed; the decision is what follows", end},
 		{AgentStopping, "the agent is asked to stop", []string{fieldReason}},
 		{AgentStopped, "the agent has stopped after a stop request",
-			[]string{fieldExit, fieldError, fieldReason, fieldLate}},
+			[]string{fieldExit, fieldError, fieldReason, fieldUptime, fieldLate}},
 		{AgentChanged, "a command has changed the state of an agent that does not run",
 			[]string{"state the new state", fieldReason}},
 		{AgentAbandoned, "an incarnation could not be killed, and was cut off",

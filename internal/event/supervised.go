@@ -7,7 +7,8 @@ import "time"
 type (
 	// Started is the data of AgentStarted.
 	Started struct {
-		Restart bool `json:"restart"`
+		Restart      bool    `json:"restart"`
+		StartSeconds float64 `json:"start_seconds,omitempty"`
 	}
 
 	// Late is the data of AgentStarted of an incarnation that was noticed later.
@@ -19,6 +20,7 @@ type (
 	StartFailed struct {
 		Error string `json:"error"`
 		Decision
+		StartSeconds float64 `json:"start_seconds,omitempty"`
 	}
 
 	// Exited is the data of AgentExited, AgentCrashed and AgentLost.
@@ -32,7 +34,8 @@ type (
 	Stopped struct {
 		End
 		Cause
-		Late bool `json:"late,omitempty"`
+		UptimeSeconds float64 `json:"uptime_seconds,omitempty"`
+		Late          bool    `json:"late,omitempty"`
 	}
 
 	// Changed is the data of AgentChanged.

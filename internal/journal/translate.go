@@ -65,7 +65,9 @@ func translationOf(e supervisor.Event) translation {
 		}
 		return translation{
 			event.AgentStartFailed, event.SupervisorStartFailed,
-			event.StartFailed{Error: errorText(e.Err), Decision: decisionOf(e.Decision)},
+			event.StartFailed{
+				Error: errorText(e.Err), Decision: decisionOf(e.Decision), StartSeconds: e.Took.Seconds(),
+			},
 			fmt.Sprintf("failed to start: %v; %s", e.Err, decisionText(e.Decision)),
 		}
 	case supervisor.ChildIgnored:
@@ -83,7 +85,9 @@ func translationOf(e supervisor.Event) translation {
 		if !e.Exit.Clean() {
 			text += ": " + ExitText(e.Exit)
 		}
-		data := event.Stopped{End: agent.EventEnd(e.Exit), Cause: causeOf(e.Reason)}
+		data := event.Stopped{
+			End: agent.EventEnd(e.Exit), Cause: causeOf(e.Reason), UptimeSeconds: e.Uptime.Seconds(),
+		}
 		return translation{event.AgentStopped, event.SupervisorStopped, data, text}
 	case supervisor.ChildChanged:
 		return translation{
@@ -125,7 +129,8 @@ func translationOf(e supervisor.Event) translation {
 }
 
 func started(e supervisor.ChildStarted) translation {
-	t := translation{event.AgentStarted, event.SupervisorStarted, event.Started{Restart: e.Restart}, "started"}
+	t := translation{event.AgentStarted, event.SupervisorStarted,
+		event.Started{Restart: e.Restart, StartSeconds: e.Took.Seconds()}, "started"}
 	switch {
 	case e.Adopted:
 		text := fmt.Sprintf("taken over, incarnation %d", e.Incarnation)
