@@ -11,12 +11,14 @@ package cost
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -127,6 +129,26 @@ func (e Entry) used(a amount) Used {
 		u.Unknown += max(0, n)
 	}
 	return u
+}
+
+// event returns the event of calls that were counted.
+func (e Entry) event(a amount, incarnation uint64, attempt int) event.Event {
+	counted := event.Counted{CLI: string(e.CLI), Model: e.Model, Session: plaintext.OneLine(e.Session, maxName),
+		Task: e.Task, Calls: a.Calls}
+	if e.Task != "" {
+		counted.Attempt = attempt
+	}
+	used := "an unknown number of tokens"
+	if a.UnknownTokens == 0 {
+		u := a.used().Usage
+		counted.Usage = &event.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output,
+			Dollars: u.Dollars}
+		used = plaintext.Thousands(u.Tokens()) + " tokens"
+	}
+	return event.Event{
+		Type: event.CostCounted, Path: e.Agent, Incarnation: incarnation, Actor: "controller",
+		Message: fmt.Sprintf("%s has called %s: %s", e.Agent, cmp.Or(e.Model, string(e.CLI), "a model"), used),
+	}.With(counted)
 }
 
 // dropped returns the amount of calls of which nothing is known.

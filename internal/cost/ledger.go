@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	// Added is called once for each call that was written, and for each run that has ended. It must not block, and
 	// may be nil. What was written although the store could not say so is missing.
 	Added func(Used)
+	// Event returns the operation that writes an event: a CostCounted for each call. It may be nil.
+	Event func(event.Event) store.Op
 	// Go runs a function in the background, with a context that ends with the daemon.
 	Go func(func(context.Context))
 }
@@ -192,6 +195,9 @@ func (l *Ledger) countNext(ctx context.Context, r Run) (more bool, err error) {
 		w.put(key, attemptSum{e.Task, attempt, now, t.Plus(a.sum())})
 	}
 	w.put(runKey(r.Agent), m.next(r, number, a, s, now))
+	if l.Event != nil && a.Calls > 0 {
+		w.ops = append(w.ops, l.Event(e.event(a, r.Incarnation, attempt)))
+	}
 	if w.err == nil {
 		_, w.err = l.Store.Apply(ctx, store.Fence{}, w.conds, w.ops)
 	}

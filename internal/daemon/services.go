@@ -173,8 +173,8 @@ func newCosts(c *Controller) *cost.Ledger {
 		Counted: func(ctx context.Context, path string, incarnation uint64) {
 			c.budgets.Counted(ctx, path, incarnation)
 		},
-		Added: c.metrics.Used,
-		Task:  func(path string, incarnation uint64) (string, int) { return c.work.Attempt(path, incarnation) },
+		Added: c.metrics.Used, Event: c.log.Op,
+		Task: func(path string, incarnation uint64) (string, int) { return c.work.Attempt(path, incarnation) },
 		Owner: func(path string) (pool, account string) {
 			if a := c.fleet().Agents[path]; a != nil {
 				pool = a.Instance.Pool

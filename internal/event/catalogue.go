@@ -64,6 +64,7 @@ func Catalogue() []Section {
 		{"Agents of Aidefiles", aidefileEntries()},
 		{"Quotas", quotaEntries()},
 		{"Budgets", budgetEntries()},
+		{"Costs", costEntries()},
 		{"Notifications", notifyEntries()},
 		{"Pools", poolEntries()},
 		{"Supervisors", supervisorEntries()},
@@ -251,6 +252,17 @@ func budgetEntries() []Entry {
 		{BudgetReached, "a budget is used up: what it covers is ended, and waits", fields},
 		{BudgetRaised, "a person allows as much again", fields},
 		{BudgetOpened, "a budget has room again, and its agents start", fields},
+	}
+}
+
+func costEntries() []Entry {
+	return []Entry{
+		{CostCounted, "a call of a language model by an agent has ended, and what it has used is in the ledger",
+			[]string{"cli its command line", "model that was called", "session of the command line",
+				"task that the agent has worked at, and `attempt`: its number", "calls their number, if several " +
+					"are counted at once",
+				"usage what was used: `input`, `cache_read`, `cache_write` and `output` tokens, and `dollars` as the " +
+					"command line estimates them; missing if that is not known"}},
 	}
 }
 

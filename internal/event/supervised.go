@@ -105,6 +105,27 @@ type (
 		Tasks  []string `json:"tasks,omitempty"`
 	}
 
+	// Counted is the data of CostCounted.
+	Counted struct {
+		CLI     string `json:"cli,omitempty"`
+		Model   string `json:"model,omitempty"`
+		Session string `json:"session,omitempty"`
+		Task    string `json:"task,omitempty"`
+		Attempt int    `json:"attempt,omitempty"`
+		Calls   int64  `json:"calls"`
+		Usage   *Usage `json:"usage,omitempty"` // of all models; nil if it is not known
+	}
+
+	// Usage counts tokens, and dollars as a command line estimates them. Input is what was neither read from a
+	// cache nor written to one.
+	Usage struct {
+		Input      int64   `json:"input"`
+		CacheRead  int64   `json:"cache_read"`
+		CacheWrite int64   `json:"cache_write"`
+		Output     int64   `json:"output"`
+		Dollars    float64 `json:"dollars"`
+	}
+
 	// Lost is the data of EventsLost.
 	Lost struct {
 		Count int `json:"count"`

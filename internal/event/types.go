@@ -51,6 +51,8 @@ const (
 	BudgetRaised  Type = "budget.raised"
 	BudgetOpened  Type = "budget.opened"
 
+	CostCounted Type = "cost.counted"
+
 	NotifySent   Type = "notify.sent"
 	NotifyFailed Type = "notify.failed"
 
