@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/notify"
+	"github.com/coppice-dev/coppice/internal/secret"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -31,12 +29,8 @@ type Deliverer struct{ Options }
 // New returns a Deliverer.
 func New(o Options) *Deliverer { return &Deliverer{o} }
 
-const (
-	// sendTime bounds a delivery over the network.
-	sendTime = 20 * time.Second
-	// maxSecret bounds a secret, in bytes.
-	maxSecret = 16 << 10
-)
+// sendTime bounds a delivery over the network.
+const sendTime = 20 * time.Second
 
 var errSlow = fmt.Errorf("it takes more than %v", sendTime)
 
@@ -87,48 +81,11 @@ func readSecrets(n *spec.Notify) (s secrets, err error) {
 		if !one.from.IsSet() {
 			continue
 		}
-		if *one.into, err = read(one.from); err != nil {
+		if *one.into, err = secret.Read(one.from); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
-}
-
-// read returns a secret without the line break at its end.
-func read(from spec.Secret) (string, error) {
-	where := "the variable " + from.Env
-	text := os.Getenv(from.Env)
-	if from.File != "" {
-		where = "the file " + from.File
-		data, err := readFile(from.File)
-		if err != nil {
-			return "", fmt.Errorf("reading a secret: %w", err)
-		}
-		text = string(data)
-	}
-	text = strings.TrimSpace(text)
-	switch {
-	case text == "" && from.File == "":
-		return "", fmt.Errorf("%s is not set in the environment of the daemon", where)
-	case text == "":
-		return "", fmt.Errorf("%s is empty, expected a secret", where)
-	case len(text) > maxSecret || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return "", fmt.Errorf("the secret in %s is not one line of at most %d bytes", where, maxSecret)
-	}
-	return text, nil
-}
-
-// readFile reads a small regular file, and follows links: the secrets of containers are links.
-func readFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe must not block
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	return io.ReadAll(io.LimitReader(f, maxSecret+1))
 }
 
 // clean returns an error without the secrets.
@@ -137,9 +94,9 @@ func (s secrets) clean(err error) error {
 		return nil
 	}
 	text := err.Error()
-	for _, secret := range []string{s.url, s.token, s.signature} {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[secret]")
+	for _, known := range []string{s.url, s.token, s.signature} {
+		if known != "" {
+			text = strings.ReplaceAll(text, known, "[secret]")
 		}
 	}
 	return errors.New(text)
