@@ -126,6 +126,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
 	tree.OTLP, tree.Services, tree.Notify, tree.Deadman = f.otlp, services, notifications, deadman
+	tree.Traces = f.traces.Finish(dir)
 	if f.metrics.Listen != "" {
 		tree.Metrics = f.metrics
 	}

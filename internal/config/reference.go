@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/notify"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/config/traces"
 )
 
 // sections returns all tables, in the order of the reference page.
@@ -20,7 +21,7 @@ func sections() []toml.Section {
 		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
 		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
 		serviceTable().Section(), notify.Table().Section(), notify.DeadmanTable().Section(), otlpTable().Section(),
-		metricsTable().Section(), webTable().Section(), patchesSection(),
+		metricsTable().Section(), traces.Table().Section(), webTable().Section(), patchesSection(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/config/notify"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
+	"github.com/coppice-dev/coppice/internal/config/traces"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -35,6 +36,7 @@ type file struct {
 	otlp        spec.OTLP
 	metrics     spec.Metrics
 	web         spec.Web
+	traces      traces.Form
 }
 
 // group is a [[supervisor]] while it is read.
@@ -162,6 +164,9 @@ func fileTable() toml.Table[file] {
 			{Name: "web", Type: "table", Doc: "the web page, served by the daemon",
 				Also: []string{"dashboard", "ui", "http", "page"},
 				Read: toml.Sub(webTable(), func(f *file) *spec.Web { return &f.web })},
+			{Name: "traces", Type: "table", Doc: "traces for a receiver of OpenTelemetry",
+				Also: []string{"trace", "tracing", "spans"},
+				Read: toml.Sub(traces.Table(), func(f *file) *traces.Form { return &f.traces })},
 			readEarlier("patches", "table", "changes to what is declared elsewhere, see `[[patches.agent]]`", "patch",
 				"overrides"),
 		},

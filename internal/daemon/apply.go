@@ -38,6 +38,7 @@ func (c *Controller) apply(ctx context.Context, tree *spec.Tree, config fleet.Co
 	c.work.ServicesChanged()
 	c.notify.Changed()
 	c.deadman.Changed()
+	c.traces.Changed()
 	c.loop.Enqueue()
 	changes.Removed = append(changes.Removed, retired...) // as far as the file goes
 	return changes, nil

@@ -49,6 +49,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/service"
 	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/internal/traces"
 	"github.com/coppice-dev/coppice/internal/usage"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -75,6 +76,8 @@ type Options struct {
 	Work string
 	// Metrics are the settings of what is exported to Prometheus; nothing is counted if they have no address.
 	Metrics spec.Metrics
+	// Traces says that spans are exported as the tree says.
+	Traces bool
 	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
 	// Output receives the lines that hooks of agents write; it may be nil.
@@ -135,6 +138,7 @@ type Controller struct {
 	notify     *notify.Manager
 	usage      *usage.Service
 	deadman    *deadman.Pinger
+	traces     *traces.Manager // nil without Traces
 
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
@@ -170,8 +174,9 @@ func newController(o Options) (*Controller, error) {
 		host = "localhost"
 	}
 	maxAge, maxBytes := o.Tree.Retention.Bounds()
+	epoch := epochOf(o.Store)
 	log, err := event.Open(event.Config{
-		Store: o.Store, Epoch: epochOf(o.Store), Logger: o.Logger, MaxAge: maxAge, MaxBytes: maxBytes,
+		Store: o.Store, Epoch: epoch, Logger: o.Logger, MaxAge: maxAge, MaxBytes: maxBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -193,6 +198,7 @@ func newController(o Options) (*Controller, error) {
 	}
 	c.metrics = newMetrics(c)
 	c.tree = newTree(c)
+	c.traces = newTraces(c, epoch)
 	c.applier = newApplier(c, fleet.New(o.Tree, o.Config))
 	c.loop = newLoop(c)
 	c.health = newHealth(c)
@@ -239,6 +245,9 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	}
 	if c.before = before; len(last) > 0 {
 		c.last = &last[0]
+	}
+	if err := c.traces.Open(ctx, c.before); err != nil {
+		return err
 	}
 	if err := c.openBeliefs(ctx); err != nil {
 		return err
@@ -302,6 +311,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.background.run(c.loop.Run)
 	c.background.run(c.costs.Run)
 	c.background.run(func(ctx context.Context) { c.metrics.Run(ctx, c.before) })
+	c.background.run(c.traces.Run)
 	c.background.run(c.budgets.Run)
 	c.background.run(func(ctx context.Context) { c.lasting.run(ctx) })
 	c.pools.Start()

@@ -171,6 +171,7 @@ func (q quotaAgents) ask(ctx context.Context, path, account string, argv []strin
 // environ is agent.Options.Environ.
 func (c *Controller) environ(path string, env []string) ([]string, error) {
 	env, err := c.quotas.Environ(path, env)
+	env = c.traces.Environ(path, env)
 	f := c.fleet()
 	a, listen := f.Agents[path], f.File.OTLP.Listen
 	if a == nil || listen == "" {

@@ -130,7 +130,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
 		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
 		Admit: listener.Admit, Metrics: measured,
-		Config: loaded.Config, Load: load,
+		Config: loaded.Config, Load: load, Traces: o.Sandbox == nil,
 	})
 	if err != nil {
 		return err

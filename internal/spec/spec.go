@@ -44,6 +44,8 @@ type Tree struct {
 	Metrics Metrics
 	// Web is the page that the daemon serves; zero if it serves none.
 	Web Web
+	// Traces are exported; zero if they are not.
+	Traces Traces
 }
 
 // Node is a supervisor.

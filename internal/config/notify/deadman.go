@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -28,7 +29,7 @@ interval = "5m"
 `,
 		Keys: slices.Concat([]toml.Key[DeadmanForm]{
 			{Name: "url", Type: "string", Doc: "`http://` or `https://`", Also: []string{"ping", "endpoint", "address"},
-				Read: readURL(func(d *DeadmanForm) *string { return &d.URL })}},
+				Read: setting.URL("url_env", func(d *DeadmanForm) *string { return &d.URL })}},
 			secretKeys("url", "the URL, where it is a secret",
 				func(d *DeadmanForm) *spec.Secret { return &d.URLFrom }),
 			[]toml.Key[DeadmanForm]{{Name: "interval", Type: "duration", Default: "1m",

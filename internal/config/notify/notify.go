@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"net/mail"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +83,7 @@ func webKeys() []toml.Key[Form] {
 	return slices.Concat([]toml.Key[Form]{
 		{Name: "url", Type: "string", Doc: "of a webhook, or of a topic of ntfy: `http://` or `https://`",
 			Also: []string{"endpoint", "address", "topic", "webhook"},
-			Read: readURL(func(n *Form) *string { return &n.URL })}},
+			Read: setting.URL("url_env", func(n *Form) *string { return &n.URL })}},
 		secretKeys("url", "the URL, where it is a secret; that of Slack is one",
 			func(n *Form) *spec.Secret { return &n.URLFrom }),
 		secretKeys("token", "the token of a webhook or of ntfy, sent as `Authorization: Bearer`",
@@ -112,7 +111,7 @@ func webKeys() []toml.Key[Form] {
 					}
 				}},
 			{Name: "click", Type: "string", Doc: "of ntfy: the URL that is opened when the notification is tapped",
-				Read: readURL(func(n *Form) *string { return &n.Click })},
+				Read: setting.URL("", func(n *Form) *string { return &n.Click })},
 		})
 }
 
@@ -217,25 +216,6 @@ func readQuiet(r *toml.Reader, v *toml.Value, into *Form) {
 	}
 	if into.Quiet.From, ok = readClock(r, v, strings.TrimSpace(from)); ok {
 		into.Quiet.To, _ = readClock(r, v, strings.TrimSpace(to))
-	}
-}
-
-// readURL returns the read function of a URL without a password.
-func readURL[T any](field func(*T) *string) func(*toml.Reader, *toml.Value, *T) {
-	return func(r *toml.Reader, v *toml.Value, into *T) {
-		text, ok := r.Text(v, "a URL")
-		if !ok {
-			return
-		}
-		u, err := url.Parse(text)
-		switch {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			r.Fail(v, "", "%s is %s, expected a URL that begins with http:// or https://", r.Label(v), spec.Quote(text))
-		case u.User != nil:
-			r.Fail(v, "put the URL into a variable and name that with "+v.Name+"_env",
-				"%s has a password, expected a URL without one", r.Label(v))
-		}
-		*field(into) = text
 	}
 }
 

@@ -1,0 +1,197 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/exectest"
+	"github.com/coppice-dev/coppice/internal/traces/tracestest"
+)
+
+// tracesTOML returns [traces] to a receiver.
+func tracesTOML(r *tracestest.Receiver) string {
+	return fmt.Sprintf("[traces]\nendpoint = %q\n\n", r.URL)
+}
+
+// awaitSpan waits for the span of an incarnation. It fails if the receiver gets it twice.
+func awaitSpan(t *testing.T, r *tracestest.Receiver, path string, incarnation int64) (found tracestest.Span) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the span of %s, incarnation %d", path, incarnation), func() bool {
+		n := 0
+		for _, s := range r.Spans() {
+			if s.Attributes["coppice.agent.path"] == path && s.Attributes["coppice.incarnation"] == incarnation {
+				found = s
+				n++
+			}
+		}
+		if n > 1 {
+			t.Fatalf("%s, incarnation %d: %d spans", path, incarnation, n)
+		}
+		return n == 1
+	})
+	return found
+}
+
+// traceparent waits for what an incarnation has in its environment. Its agent has written it to a file.
+func (f *fleet) traceparent(name string, incarnation int) string {
+	f.t.Helper()
+	return strings.TrimSpace(f.awaitFile(fmt.Sprintf("parent.%s.%d", name, incarnation)))
+}
+
+// saysParent is a script that writes TRACEPARENT to a file.
+const saysParent = `name=parent.${COPPICE_AGENT#*/}.$COPPICE_INCARNATION
+echo "$TRACEPARENT" >"new.$name" && mv "new.$name" "$name"
+`
+
+// The spans of incarnations are whole and come once, with the ID that their programs got: of one that crashes, its
+// successor, which outlives the daemon, and one that is stopped.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	r := tracestest.New(t)
+	f := newFleet(t, tracesTOML(r), agentTOML("a", saysParent+"exec sleep 1000"),
+		agentTOML("b", saysParent+"exec sleep 1000"),
+		agentTOML("c", saysParent+"exec sleep 1000", `env = { TRACEPARENT = "mine" }`))
+	f.do("up", "-d")
+	first, b := f.traceparent("a", 1), f.traceparent("b", 1)
+	if c := f.traceparent("c", 1); c != "mine" {
+		t.Errorf("what the file sets is changed: %s", c)
+	}
+	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
+	crashed := awaitSpan(t, r, "t/a", 1)
+	if crashed.Traceparent() != first || !crashed.Failed || crashed.Reason != "signal SIGKILL" ||
+		crashed.Attributes["coppice.exit.signal"] != "SIGKILL" || crashed.Attributes["coppice.decision"] != "restart" ||
+		crashed.Attributes["error.type"] == nil || crashed.Name != "agent t/a" || crashed.Parent != "" {
+		t.Errorf("%+v, its program has %s", crashed, first)
+	}
+	if crashed.Resource["service.name"] != "coppice" || crashed.Resource["coppice.project"] != "t" {
+		t.Errorf("%v", crashed.Resource)
+	}
+	second := f.traceparent("a", 2)
+	began := f.awaitEvent(event.AgentStarted, "t/a", uint64(f.events(event.AgentCrashed, "t/a")[0].Seq)).Time
+	f.crash()
+	f.do("up", "-d")
+	f.do("mail", "send", "t/a", "-s", "secret", "-m", "secret words")
+	f.do("stop", "t/a")
+	stopped := awaitSpan(t, r, "t/a", 2)
+	if stopped.Traceparent() != second || stopped.Failed || stopped.Start.After(began) ||
+		len(stopped.Events) < 2 || stopped.Events[0] != "agent.adopted" ||
+		!slices.Contains(stopped.Events, "agent.stopping") ||
+		len(stopped.Links) != 1 || stopped.Links[0] != crashed.ID {
+		t.Errorf("%+v, its program has %s and began at %v", stopped, second, began)
+	}
+	f.do("down")
+	if s := awaitSpan(t, r, "t/b", 1); s.Traceparent() != b || s.Failed {
+		t.Errorf("%+v, its program has %s", s, b)
+	}
+	for _, s := range r.Spans() {
+		if strings.Contains(fmt.Sprint(s), "secret") {
+			t.Errorf("%+v", s)
+		}
+	}
+	count := len(r.Spans())
+	f.do("up", "-d")
+	f.do("down")
+	if again := r.Spans()[count:]; len(again) != 2 { // those of b and c; a stays stopped
+		t.Errorf("%+v", again)
+	}
+}
+
+// A receiver that does not answer delays nothing, and gets all spans when it does. Changes of the file apply at once.
+func TestTracesReceiver(t *testing.T) {
+	t.Parallel()
+	r := tracestest.New(t)
+	hang := make(chan struct{})
+	r.Answer(func(w http.ResponseWriter, _ *http.Request) { <-hang })
+	file := agentTOML("a", saysParent+"exec sleep 1000")
+	f := newFleet(t, tracesTOML(r), file)
+	f.do("up", "-d")
+	exectest.Signal(t, f.node("t/a").PID, syscall.SIGKILL)
+	f.traceparent("a", 2)
+	eventually(t, "a request", func() bool { return r.Refused() > 0 })
+	exectest.Signal(t, f.awaitState("t/a", "running").PID, syscall.SIGKILL)
+	f.traceparent("a", 3)
+	f.do("down") // and the receiver still hangs
+	if spans := r.Spans(); len(spans) > 0 {
+		t.Fatalf("%+v", spans)
+	}
+	r.Answer(nil)
+	close(hang)
+	f.do("up", "-d")
+	for incarnation := range int64(3) {
+		awaitSpan(t, r, "t/a", incarnation+1)
+	}
+	f.replaceFile("coppice.toml", "[project]\nname = \"t\"\n"+file)
+	f.awaitEvent(event.ConfigReloaded, "", 0)
+	f.do("restart", "t/a")
+	if got := f.traceparent("a", 5); got != "" {
+		t.Errorf("TRACEPARENT is %s without [traces]", got)
+	}
+	f.do("down")
+	if n := len(r.Spans()); n != 3 {
+		t.Errorf("%d spans", n)
+	}
+}
+
+// coppice run exports, too, and its incarnations are others than those of a daemon that have the same numbers.
+func TestTracesOfRun(t *testing.T) {
+	t.Parallel()
+	r := tracestest.New(t)
+	f := newFleet(t, tracesTOML(r), agentTOML("a", saysParent+"exit 0", `restart = "never"`))
+	ids := map[string]bool{}
+	for range 2 {
+		f.do("run")
+		f.do("up", "-d")
+		f.do("down")
+	}
+	spans := r.Spans()
+	for _, s := range spans {
+		ids[s.Traceparent()] = true
+	}
+	if parent := f.traceparent("a", 1); len(ids) != len(spans) || len(spans) < 2 || !ids[parent] {
+		t.Errorf("%d spans, %d IDs, %s: %+v", len(spans), len(ids), parent, spans)
+	}
+}
+
+// The examples of docs/traces.md work: agents get what they need, and their spans arrive.
+func TestTracesPage(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "traces.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := tracestest.New(t)
+	const agent = "\n[[agent]]\nname = \"a\"\ncommand = [\"sleep\", \"1000\"]\n"
+	last := ""
+	for _, example := range fenced.FindAllStringSubmatch(string(data), -1) {
+		if example[1] != "toml" {
+			continue
+		}
+		if last = example[2]; !strings.Contains(last, "[[agent]]") {
+			newFleet(t, last+agent).do("validate")
+		}
+	}
+	last = strings.ReplaceAll(last, "http://127.0.0.1:4318", r.URL)
+	last = strings.Replace(last, `["claude", "-p", "fix the tests"]`, `["sh", "-c", "env >new; mv new env; exec sleep 1000"]`, 1)
+	f := newFleet(t, last)
+	f.do("up", "-d")
+	env := f.awaitFile("env")
+	f.do("down")
+	s := awaitSpan(t, r, "t/coder", 1)
+	for _, want := range []string{"TRACEPARENT=" + s.Traceparent(), "OTEL_EXPORTER_OTLP_ENDPOINT=" + r.URL} {
+		if !strings.Contains(env, want+"\n") {
+			t.Errorf("%s is not in %s", want, env)
+		}
+	}
+	for name := range s.Attributes {
+		if !strings.Contains(string(data), "`"+name+"`") {
+			t.Errorf("the page does not have %s", name)
+		}
+	}
+}
