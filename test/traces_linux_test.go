@@ -26,7 +26,8 @@ func awaitSpan(t *testing.T, r *tracestest.Receiver, path string, incarnation in
 	eventually(t, fmt.Sprintf("the span of %s, incarnation %d", path, incarnation), func() bool {
 		n := 0
 		for _, s := range r.Spans() {
-			if s.Attributes["coppice.agent.path"] == path && s.Attributes["coppice.incarnation"] == incarnation {
+			if s.Attributes["coppice.agent.path"] == path && s.Attributes["coppice.incarnation"] == incarnation &&
+				s.Name != "attempt" {
 				found = s
 				n++
 			}
@@ -193,5 +194,59 @@ func TestTracesPage(t *testing.T) {
 		if !strings.Contains(string(data), "`"+name+"`") {
 			t.Errorf("the page does not have %s", name)
 		}
+	}
+}
+
+// Attempts at tasks are below the incarnation that makes them, and their commands run in them. So do those of orders.
+func TestTracesOfWork(t *testing.T) {
+	t.Parallel()
+	r := tracestest.New(t)
+	p := newPipeline(t, 1, "\n"+tracesTOML(r)+`
+[[order]]
+name = "nightly"
+exec = "echo $TRACEPARENT >order.$COPPICE_ORDER_ATTEMPT; [ $COPPICE_ORDER_ATTEMPT = 2 ]"
+gate = "manual"
+retries = 1
+backoff = "none"
+`)
+	write(t, filepath.Join(p.dir, "model.sh"), strings.Replace(pipelineModel, "prompt=$(cat)\n", "prompt=$(cat)\n"+
+		`echo "$TRACEPARENT" >"$DESK/parent-$COPPICE_STAGE-$COPPICE_ATTEMPT"`+"\n", 1))
+	p.git(p.dir, "commit", "-qam", "write the span down")
+	p.do("up", "-d")
+	id := p.add("fail a", "--pool", "fixer")
+	awaitNamed := func(name, key string, value any) (found tracestest.Span) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the span %s with %v", name, value), func() bool {
+			i := slices.IndexFunc(r.Spans(), func(s tracestest.Span) bool {
+				return s.Name == name && s.Attributes[key] == value
+			})
+			if i >= 0 {
+				found = r.Spans()[i]
+			}
+			return i >= 0
+		})
+		return found
+	}
+	for n, outcome := range []string{"retryable", "completed"} {
+		s := awaitNamed("attempt", "coppice.task.attempt", int64(n+1))
+		path, incarnation := s.Attributes["coppice.agent.path"].(string), s.Attributes["coppice.incarnation"].(int64)
+		worker := awaitSpan(t, r, path, incarnation)
+		if s.Attributes["coppice.task.id"] != id || s.Attributes["coppice.task.outcome"] != outcome ||
+			s.Failed != (n == 0) || s.Trace != worker.Trace || s.Parent != worker.ID || s.Start.Before(worker.Start) {
+			t.Errorf("%+v below %+v", s, worker)
+		}
+		for _, stage := range []string{"plan", "implement"} {
+			text, err := os.ReadFile(filepath.Join(p.desk, fmt.Sprintf("parent-%s-%d", stage, n+1)))
+			if err != nil || strings.TrimSpace(string(text)) != s.Traceparent() {
+				t.Errorf("%s runs in %s, %v, not in %s", stage, text, err, s.Traceparent())
+			}
+		}
+	}
+	p.do("order", "run", "nightly", "--wait")
+	first := awaitNamed("order nightly", "coppice.order.attempt", int64(1))
+	second := awaitNamed("order nightly", "coppice.order.attempt", int64(2))
+	if !first.Failed || first.Reason != "exit code 1" || second.Failed || second.Parent != first.ID ||
+		p.awaitFile("order.1") != first.Traceparent()+"\n" || p.awaitFile("order.2") != second.Traceparent()+"\n" {
+		t.Errorf("%+v, %+v", first, second)
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spanid"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
 	"github.com/coppice-dev/coppice/internal/traces/spans"
 )
 
@@ -82,20 +82,30 @@ func (m *Manager) Environ(path string, env []string) []string {
 	if numbering == "" {
 		return env
 	}
-	var incarnation uint64
 	for _, kv := range env {
-		switch name, value, _ := strings.Cut(kv, "="); name {
-		case spanid.Variable:
-			return env
-		case proc.EnvIncarnation:
-			incarnation, _ = strconv.ParseUint(value, 10, 64) // proc has written it
+		if value, ok := strings.CutPrefix(kv, proc.EnvIncarnation+"="); ok {
+			incarnation, _ := strconv.ParseUint(value, 10, 64) // proc has written it
+			return with(env, spanid.Incarnation(numbering, path, incarnation))
 		}
 	}
-	if incarnation == 0 {
+	return env
+}
+
+// OrderEnviron returns the environment of an attempt of a run of an order with its span, if it has none yet.
+func (m *Manager) OrderEnviron(run string, attempt int, env []string) []string {
+	numbering := m.numbering()
+	if numbering == "" {
 		return env
 	}
-	return append(slices.Clip(env),
-		spanid.Variable+"="+spanid.Incarnation(numbering, path, incarnation).Traceparent())
+	return with(env, spanid.Order(numbering, run, attempt))
+}
+
+// with returns an environment with a span, if it has none yet.
+func with(env []string, id spanid.ID) []string {
+	if slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, spanid.Variable+"=") }) {
+		return env
+	}
+	return append(slices.Clip(env), spanid.Variable+"="+id.Traceparent())
 }
 
 // Run exports spans until ctx ends, and then what has happened before that. Call it once, after Open.

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/spanid"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/traces/export"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
 	"github.com/coppice-dev/coppice/internal/traces/spans"
 )
 
@@ -255,7 +255,7 @@ func TestRetries(t *testing.T) {
 			d.finish("t/a", n+1)
 			want = append(want, fmt.Sprintf("t/a#%d 0s", n+1))
 		}
-		d.wants(63 * time.Second)
+		d.wants(time.Minute)
 		d.wantRequests(6) // after 0, 1, 3, 7, 15, 31 s
 		d.wants(time.Hour)
 		d.wantRequests(60)
@@ -389,6 +389,13 @@ func TestEnviron(t *testing.T) {
 			if got := d.Environ("t/a", env); !slices.Equal(got, env) {
 				t.Errorf("%v is now %v", env, got)
 			}
+		}
+		order := spanid.Variable + "=" + spanid.Order(d.numbering(), "r-1", 2).Traceparent()
+		if got := d.OrderEnviron("r-1", 2, []string{"A=b"}); !slices.Equal(got, []string{"A=b", order}) {
+			t.Errorf("%v", got)
+		}
+		if got := none.OrderEnviron("r-1", 2, []string{"A=b"}); !slices.Equal(got, []string{"A=b"}) {
+			t.Errorf("%v", got)
 		}
 		shared := make([]string, 1, 2)
 		shared[0] = "COPPICE_INCARNATION=1"

@@ -32,6 +32,8 @@ type Options struct {
 	Orders []*spec.Order
 	// Environ returns the environment of a command with the declared variables.
 	Environ func(declared map[string]string) []string
+	// Span returns the environment of an attempt of a run with its span; that is env if it is nil.
+	Span func(run string, attempt int, env []string) []string
 	// Task creates a task, once for each key. If it is nil, runs that need it fail.
 	Task func(ctx context.Context, key string, t spec.OrderTask) (id string, err error)
 	// Held returns why an order must not fire now; see order.Engine.

@@ -27,18 +27,26 @@ func on(types ...string) spec.Gate {
 
 func TestRun(t *testing.T) {
 	p := newHarness(t)
-	o := p.sh("a", `echo "hello $GREETING"; echo $COPPICE_ORDER $COPPICE_ORDER_RUN $COPPICE_ORDER_ATTEMPT; pwd; exit 3`, every(time.Hour))
+	o := p.sh("a", `echo "hello $GREETING"; echo $COPPICE_ORDER $COPPICE_ORDER_RUN $COPPICE_ORDER_ATTEMPT $SPAN; pwd; exit 3`, every(time.Hour))
 	o.Env = map[string]string{"GREETING": "world"}
 	p.open(o)
 	r := p.runs("a", 1)[0]
 	if r.Status != order.Failed || *r.Code != 3 || r.Reason != "never run" || r.By != "" || len(r.Output) != 3 ||
-		r.Output[0] != "hello world" || r.Output[1] != "a r-1 1" || r.Error != "exit code 3" || r.StartedAt.IsZero() || r.EndedAt.Before(r.StartedAt) {
+		r.Output[0] != "hello world" || r.Output[1] != "a r-1 1 span-of-r-1-1" || r.Error != "exit code 3" || r.StartedAt.IsZero() || r.EndedAt.Before(r.StartedAt) {
 		t.Errorf("%+v", r)
 	}
 	events, _, err := p.log.Read(ctxOf(t), 0, event.Filter{Types: []string{"order.*"}}, 0)
 	if err != nil || len(events) != 2 || events[0].Type != event.OrderFired || events[1].Type != event.OrderFailed || events[1].Path != "orders/a" ||
 		events[1].Message != "order a failed: exit code 3" {
 		t.Errorf("%v, %v", events, err)
+	}
+	var times struct {
+		StartedAt time.Time `json:"started_at"`
+		EndedAt   time.Time `json:"ended_at"`
+	}
+	if err := events[1].Decode(&times); err != nil || !times.StartedAt.Equal(r.StartedAt) ||
+		!times.EndedAt.Equal(r.EndedAt) {
+		t.Errorf("%+v, %v, want those of %+v", times, err, r)
 	}
 	if all := p.d.List(); len(all) != 1 || all[0].Last.Number != 1 || all[0].Due || !strings.HasPrefix(all[0].Why, "cooldown: ") {
 		t.Errorf("%+v", all)

@@ -27,6 +27,9 @@ func (r *activeRun) environ(o *spec.Order, events []byte) []string {
 	env := append(r.d.o.Environ(o.Env),
 		envOrder+"="+rec.Order, envRun+"="+ID(rec.Number), envAttempt+"="+strconv.Itoa(rec.Attempt),
 		envReason+"="+strings.ReplaceAll(rec.Reason, "\x00", ""))
+	if r.d.o.Span != nil {
+		env = r.d.o.Span(ID(rec.Number), rec.Attempt, env)
+	}
 	if rec.Events == nil {
 		return env
 	}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -108,6 +109,9 @@ func (p *harness) open(all ...*spec.Order) *Dispatcher {
 				env = append(env, k+"="+v)
 			}
 			return env
+		},
+		Span: func(run string, attempt int, env []string) []string {
+			return append(env, fmt.Sprintf("SPAN=span-of-%s-%d", run, attempt))
 		},
 		Held: func(*spec.Order) string {
 			p.mu.Lock()

@@ -145,6 +145,11 @@ func runEvent(t event.Type, r order.Run, message string, again bool) event.Event
 	if r.Status.Over() {
 		data["status"], data["duration_ms"] = r.Status, r.Duration.Milliseconds()
 	}
+	for name, at := range map[string]time.Time{"started_at": r.StartedAt, "ended_at": r.EndedAt} {
+		if r.Status.Over() && !at.IsZero() {
+			data[name] = at
+		}
+	}
 	if r.Code != nil {
 		data["code"] = *r.Code
 	}

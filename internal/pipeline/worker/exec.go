@@ -21,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/pipeline"
 	"github.com/coppice-dev/coppice/internal/pipeline/attempt"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spanid"
 	"github.com/coppice-dev/coppice/internal/worktree"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -214,6 +215,9 @@ func (c *caller) environ(n pipeline.Name, at *worktree.Worktree) []string {
 		"COPPICE_MODE": string(c.facts.Rules.Kind), "TMPDIR": c.temporary(),
 		"XDG_CACHE_HOME": c.cache(),
 	}
+	if parent := c.span(); parent != "" {
+		set[spanid.Variable] = parent
+	}
 	if c.site.tree != nil {
 		set["COPPICE_BASE"] = c.site.tree.Commit
 	}
@@ -233,6 +237,19 @@ func (c *caller) environ(n pipeline.Name, at *worktree.Worktree) []string {
 		env = append(env, name+"="+value)
 	}
 	return env
+}
+
+// span returns the traceparent of the attempt; empty if the worker has none of the daemon, whose spans have those of
+// attempts below them.
+func (c *caller) span() string {
+	for _, kv := range c.env {
+		if text, ok := strings.CutPrefix(kv, spanid.Variable+"="); ok {
+			if id, ok := spanid.Parse(text); ok && id.IsRoot() {
+				return id.Attempt(c.facts.Task.Task.ID, c.facts.Number).Traceparent()
+			}
+		}
+	}
+	return ""
 }
 
 // paths returns where the command of a stage may write: its directories for temporary files and caches, what its

@@ -75,7 +75,7 @@ func logEntry(e task.Event) event.Event {
 		}
 	}
 	if a := e.Attempt; a != nil {
-		data["attempt"], data["attempt_outcome"] = a.Number, a.Outcome.Kind
+		data["attempt"], data["attempt_began_at"], data["attempt_outcome"] = a.Number, a.BeganAt, a.Outcome.Kind
 		if a.Outcome.Context != nil {
 			data["obstacle"] = a.Outcome.Context.Obstacle.Kind
 		}

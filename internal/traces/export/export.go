@@ -22,8 +22,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/secret"
+	"github.com/coppice-dev/coppice/internal/spanid"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
 	"github.com/coppice-dev/coppice/internal/traces/spans"
 )
 

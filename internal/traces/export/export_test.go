@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/coppice-dev/coppice/internal/spanid"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
 	"github.com/coppice-dev/coppice/internal/traces/spans"
 	"github.com/coppice-dev/coppice/internal/traces/tracestest"
 )

@@ -43,6 +43,15 @@ const (
 	keyDollars     = attribute.Key("coppice.dollars")
 	keyDropped     = attribute.Key("coppice.events.dropped")
 	keyLink        = attribute.Key("coppice.link")
+	keyTask        = attribute.Key("coppice.task.id")
+	keyTaskAttempt = attribute.Key("coppice.task.attempt")
+	keyTaskPool    = attribute.Key("coppice.task.pool")
+	keyOutcome     = attribute.Key("coppice.task.outcome")
+	keyObstacle    = attribute.Key("coppice.task.obstacle")
+	keyOrder       = attribute.Key("coppice.order")
+	keyRun         = attribute.Key("coppice.order.run")
+	keyRunAttempt  = attribute.Key("coppice.order.attempt")
+	keyRunStatus   = attribute.Key("coppice.order.status")
 )
 
 // Bounds of texts, in bytes.

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
+	"github.com/coppice-dev/coppice/internal/spanid"
 )
 
 // incarnation is an incarnation that runs.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
+	"github.com/coppice-dev/coppice/internal/spanid"
 )
 
 // Span is something that has ended.
@@ -80,6 +80,11 @@ func (b *Builder) Add(e event.Event) *Span {
 	case event.AgentExited, event.AgentCrashed, event.AgentLost, event.AgentWaiting, event.AgentStopped,
 		event.AgentAbandoned, event.AgentStartFailed:
 		return b.ended(e)
+	case event.TaskReleased, event.TaskBlocked, event.TaskDecomposed, event.TaskEscalated, event.TaskParked,
+		event.TaskClosed:
+		return b.attempted(e)
+	case event.OrderCompleted, event.OrderFailed:
+		return b.ran(e)
 	case event.CostCounted:
 		b.called(e)
 	case event.EventsReset: // what follows is another history

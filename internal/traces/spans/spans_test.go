@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/event"
-	"github.com/coppice-dev/coppice/internal/traces/spanid"
+	"github.com/coppice-dev/coppice/internal/spanid"
 )
 
 // t0 is when the tests begin.
