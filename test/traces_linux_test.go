@@ -250,3 +250,36 @@ backoff = "none"
 		t.Errorf("%+v, %+v", first, second)
 	}
 }
+
+// The span of a run of an Aidefile has what its calls of models have used, and their command lines run in it. So does a
+// terminal of tmux.
+func TestTracesOfCalls(t *testing.T) {
+	t.Parallel()
+	r := tracestest.New(t)
+	a := newClaudeAidefile(t, noRetry, "echo \"$TRACEPARENT\" >>parents\n"+claudeUses("s1", "100")+"\n")
+	a.edit("[project]\nname = \"t\"\n", "[project]\nname = \"t\"\n"+tracesTOML(r)+
+		agentTOML("b", saysParent+"exec sleep 1000", `runtime = "tmux"`))
+	a.up()
+	a.do("fire", "a", "secret words")
+	s := awaitSpan(t, r, "t/a", 1)
+	for name, want := range map[string]any{
+		"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a", "gen_ai.provider.name": "anthropic",
+		"gen_ai.conversation.id": "s1", "gen_ai.usage.input_tokens": int64(107),
+		"gen_ai.usage.cache_read.input_tokens": int64(7), "gen_ai.usage.output_tokens": int64(10),
+		"coppice.dollars": 0.5, "coppice.calls": int64(1),
+	} {
+		if got := s.Attributes[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	parents, err := os.ReadFile(filepath.Join(a.home, "parents"))
+	if err != nil || string(parents) != s.Traceparent()+"\n" || s.Name != "invoke_agent a" ||
+		strings.Contains(fmt.Sprint(s), "secret") || s.Attributes["coppice.trigger"] == nil {
+		t.Errorf("%+v; its command line has %s, %v", s, parents, err)
+	}
+	parent := a.traceparent("b", 1)
+	a.do("down")
+	if s := awaitSpan(t, r, "t/b", 1); s.Traceparent() != parent {
+		t.Errorf("%+v; its program has %s", s, parent)
+	}
+}

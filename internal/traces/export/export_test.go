@@ -2,10 +2,14 @@ package export
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +53,16 @@ func one() spans.Span {
 
 // A span arrives as it is, whatever the variables of the SDK say. Those of the resource are added.
 func TestExport(t *testing.T) {
+	other := httptest.NewTLSServer(nil)
+	defer other.Close()
+	certificate := filepath.Join(t.TempDir(), "ca.pem")
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw})
+	if err := os.WriteFile(certificate, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS": "x-other=1",
-		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/missing", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": certificate, "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
 		"OTEL_EXPORTER_OTLP_INSECURE": "false", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
 		"OTEL_TRACES_SAMPLER": "always_off", "OTEL_SERVICE_NAME": "other", "OTEL_RESOURCE_ATTRIBUTES": "a=b",
 		"OTEL_SPAN_EVENT_COUNT_LIMIT": "0", "OTEL_SDK_DISABLED": "true", "EXPORT_TOKEN": "Bearer tok\n",
@@ -112,7 +123,7 @@ func TestAnswers(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			w.WriteHeader(code)
-			for range 100 {
+			for range 16 {
 				w.Write(make([]byte, 64<<10))
 			}
 		}
