@@ -75,7 +75,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%v", crashed.Resource)
 	}
 	second := f.traceparent("a", 2)
-	began := f.awaitEvent(event.AgentStarted, "t/a", uint64(f.events(event.AgentCrashed, "t/a")[0].Seq)).Time
+	began := f.awaitEvent(event.AgentStarted, "t/a", f.events(event.AgentCrashed, "t/a")[0].Seq).Time
 	f.crash()
 	f.do("up", "-d")
 	f.do("mail", "send", "t/a", "-s", "secret", "-m", "secret words")
