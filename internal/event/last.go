@@ -99,7 +99,7 @@ func (l *Log) end(ctx context.Context, from uint64) (uint64, error) {
 
 // before returns the number of an event before which nothing has happened at a time or later. It
 // bisects, since events are written in the order in which they happen. Those that a daemon notices
-// late, such as exits while none ran, are not older than what its predecessor has written.
+// late, such as exits while none ran, have any order, and happened before they were written.
 func (l *Log) before(ctx context.Context, at time.Time) (uint64, error) {
 	low, err := l.pruned(ctx)
 	if err != nil {
@@ -111,18 +111,43 @@ func (l *Log) before(ctx context.Context, at time.Time) (uint64, error) {
 	}
 	for low < high {
 		middle := low + (high-low)/2
-		records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, middle), 1)
+		next, err := l.punctual(ctx, middle)
 		if err != nil {
 			return 0, fmt.Errorf("looking for the events since %s: %w", at.Format(time.RFC3339), err)
 		}
-		next := l.decodeAll(records, 0)
-		if len(next) > 0 && next[0].Type != Unreadable && next[0].Time.Before(at) {
-			low = next[0].Seq
+		if next != nil && next.Time.Before(at) {
+			low = next.Seq
 		} else {
 			high = middle
 		}
 	}
 	return low, nil
+}
+
+// punctual returns the first event after seq that was written when it happened, nil if there is none.
+func (l *Log) punctual(ctx context.Context, seq uint64) (*Event, error) {
+	for page := 1; ; page = readStep { // late events are rare, and come together
+		records, _, err := l.store.Scan(ctx, l.prefix, store.SequenceKey(l.prefix, seq), page)
+		if err != nil || len(records) == 0 {
+			return nil, err
+		}
+		for _, e := range l.decodeAll(records, 0) {
+			if e.Type != Unreadable && !e.late() {
+				return &e, nil
+			}
+		}
+		last, ok := store.ParseSequenceKey(l.prefix, records[len(records)-1].Key)
+		if !ok {
+			return nil, fmt.Errorf("%w: %q is among the events", store.ErrInvalid, records[len(records)-1].Key)
+		}
+		seq = last
+	}
+}
+
+// late reports whether an event was written later than it happened.
+func (e *Event) late() bool {
+	var data Late
+	return e.Decode(&data) == nil && data.Late
 }
 
 // following returns the number of the first event after seq, or 0 if there is none.

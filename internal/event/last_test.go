@@ -138,6 +138,7 @@ func TestSince(t *testing.T) {
 			}
 			e.Time = at
 			if rapid.IntRange(0, 9).Draw(rt, "late") == 0 {
+				e = e.With(Late{Late: true})
 				e.Time = down.Add(time.Duration(rapid.Int64Range(0, int64(at.Sub(down))).Draw(rt, "before")))
 			}
 			l.Append(e)

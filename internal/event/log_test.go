@@ -282,6 +282,7 @@ func TestBurstMakesLargeBatches(t *testing.T) {
 			l.Append(Event{Type: "task.created"})
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait()
 		if most := burstBatches + n/int(burstDelay/time.Millisecond); int(l.batches) > most {
 			t.Errorf("%d batches, want at most %d", l.batches, most)
 		}
