@@ -209,3 +209,19 @@ func TestNotifyPage(t *testing.T) {
 		t.Errorf("the page has %d keys, and the message %d", len(sample), len(got))
 	}
 }
+
+// coppice doctor says why people were not told, and what the daemon lacks for that.
+func TestDoctorOfNotify(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	h.fails = 1 << 20
+	f := newFleet(t, h.toml("hook"), "[[notify]]\nname = \"chat\"\nvia = \"slack\"\nurl_env = \"DOCTOR_NO_SUCH_URL\"\n",
+		agentTOML("a", "coppice agent ask 'Deploy?'; exec sleep 1000"))
+	f.do("up", "-d")
+	eventually(t, "what coppice doctor finds", func() bool {
+		out, _ := f.try("doctor")
+		return strings.Contains(out, "chat: the daemon has no variable DOCTOR_NO_SUCH_URL") &&
+			strings.Contains(out, "hook: the last message was not delivered") &&
+			strings.Contains(out, "coppice notify test hook")
+	})
+}

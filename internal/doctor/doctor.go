@@ -63,6 +63,7 @@ func Check(ctx context.Context, file string, fix bool) ([]Finding, error) {
 	d.landlock(landlock.ABI())
 	d.programs(ctx)
 	d.models(ctx)
+	d.outgoing(ctx)
 	return d.found, nil
 }
 
@@ -71,6 +72,8 @@ type doctor struct {
 	fix     bool
 	running bool                   // a daemon runs
 	holder  int                    // its process id
+	socket  string                 // of a daemon
+	tree    *spec.Tree             // of the file; nil if that cannot be read
 	agents  map[string]*spec.Agent // of the file, by path; nil if the file cannot be read
 	tmux    bool                   // some agents run in tmux
 	found   []Finding
@@ -86,7 +89,7 @@ func (d *doctor) config(file string) {
 		d.note("file", LevelProblem, "coppice validate", "%v", err)
 		return
 	}
-	d.agents = map[string]*spec.Agent{}
+	d.tree, d.agents = tree, map[string]*spec.Agent{}
 	for path, c := range tree.All() {
 		if a := c.Declared(); a != nil {
 			d.agents[path] = a
@@ -106,6 +109,7 @@ func (d *doctor) daemon(ctx context.Context) {
 		d.note("socket", LevelProblem, "", "%v", err)
 		return
 	}
+	d.socket = socket
 	client := api.Dial(socket)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

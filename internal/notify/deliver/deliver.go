@@ -63,12 +63,6 @@ func (d *Deliverer) Send(ctx context.Context, n *spec.Notify, m *notify.Message)
 	return s.clean(err)
 }
 
-// Check returns why messages could not be sent, as far as that is known without sending one: a missing secret.
-func Check(n *spec.Notify) error {
-	_, err := readSecrets(n)
-	return err
-}
-
 // secrets are what a delivery needs and the file does not have.
 type secrets struct{ url, token, signature string }
 

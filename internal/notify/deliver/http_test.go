@@ -234,13 +234,3 @@ func TestPing(t *testing.T) {
 		t.Error("nothing was pinged, without an error")
 	}
 }
-
-// A secret that cannot be read is known before a message is sent.
-func TestCheck(t *testing.T) {
-	t.Setenv("NOTIFY_SET", "tok")
-	for name, fine := range map[string]bool{"NOTIFY_SET": true, "NOTIFY_MISSING": false} {
-		if err := Check(&spec.Notify{Token: spec.Secret{Env: name}}); (err == nil) != fine {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
