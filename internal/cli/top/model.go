@@ -2,17 +2,12 @@ package top
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -68,12 +63,6 @@ const (
 	showLog
 	showHelp
 )
-
-// topAction is an action on a node.
-type topAction struct {
-	action control.Action
-	path   string
-}
 
 const (
 	// refreshInterval is the time between two snapshots, over which the use of resources is
@@ -185,198 +174,10 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
-	k := m.keys
-	switch {
-	case m.move(msg):
-	case key.Matches(msg, k.quit):
-		return tea.Quit
-	case key.Matches(msg, k.help):
-		m.screen = showHelp
-		m.helpView.GotoTop()
-	case key.Matches(msg, k.filter):
-		m.typing = true
-	case key.Matches(msg, k.back):
-		m.filter = ""
-		m.updateRows()
-	case key.Matches(msg, k.sort):
-		m.order = (m.order + 1) % topOrders
-		m.updateRows()
-	case key.Matches(msg, k.wrap):
-		m.truncated = !m.truncated
-	case m.selected == "":
-	case key.Matches(msg, k.log):
-		return m.open()
-	case key.Matches(msg, k.stop):
-		m.pending = &topAction{control.Stop, m.selected}
-	case key.Matches(msg, k.restart):
-		m.pending = &topAction{control.Restart, m.selected}
-	case key.Matches(msg, k.start):
-		return m.act(topAction{control.Start, m.selected})
-	case key.Matches(msg, k.attach):
-		return m.attach()
-	}
-	return nil
-}
-
-// move moves the selection if a key does that, and reports whether it does.
-func (m *topModel) move(msg tea.KeyPressMsg) bool {
-	k, page := m.keys, max(1, m.visible()-1)
-	switch {
-	case key.Matches(msg, k.up):
-		m.selectRow(m.at - 1)
-	case key.Matches(msg, k.down):
-		m.selectRow(m.at + 1)
-	case key.Matches(msg, k.pageUp):
-		m.selectRow(m.at - page)
-	case key.Matches(msg, k.pageDown):
-		m.selectRow(m.at + page)
-	case key.Matches(msg, k.first):
-		m.selectRow(0)
-	case key.Matches(msg, k.last):
-		m.selectRow(len(m.rows) - 1)
-	default:
-		return false
-	}
-	return true
-}
-
-// keyInFilter edits the filter. Letters are text, never commands.
-func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
-	switch msg.String() {
-	case "esc":
-		m.typing, m.filter = false, ""
-		m.updateRows()
-	case "enter":
-		m.typing = false
-	case "up", "down", "pgup", "pgdown":
-		m.move(msg)
-	case "backspace", "ctrl+h":
-		_, n := utf8.DecodeLastRuneInString(m.filter)
-		m.setFilter(m.filter[:len(m.filter)-n])
-	case "ctrl+w", "alt+backspace":
-		rest := strings.TrimRight(m.filter, " ")
-		m.setFilter(rest[:strings.LastIndex(rest, " ")+1])
-	case "ctrl+u":
-		m.setFilter("")
-	default:
-		m.setFilter(m.filter + msg.Text)
-	}
-}
-
-// setFilter filters the rows by the printable part of a text. If the selected row is hidden, it
-// selects the first matching agent, never the root by accident.
-func (m *topModel) setFilter(text string) {
-	was := m.selected
-	m.filter = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, text)
-	if m.updateRows(); m.selected != was {
-		m.selectRow(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
-	}
-}
-
-func (m *topModel) keyInLog(msg tea.KeyPressMsg) {
-	k := m.keys
-	switch {
-	case key.Matches(msg, k.back, k.quit, k.log):
-		m.screen = showList
-		m.log.follow()
-	case key.Matches(msg, k.help):
-		m.screen = showHelp
-		m.helpView.GotoTop()
-	case key.Matches(msg, k.wrap):
-		m.truncated = !m.truncated
-	default:
-		m.log.key(msg, k)
-	}
-}
-
 func (m *topModel) keyInHelp(msg tea.KeyPressMsg) {
 	if key.Matches(msg, m.keys.back, m.keys.quit, m.keys.help) {
 		m.screen = showList
 	} else {
 		scroll(&m.helpView, msg, m.keys)
-	}
-}
-
-// updateRows rebuilds the rows. The selected node stays selected; if it is gone, the node in its
-// row is.
-func (m *topModel) updateRows() {
-	m.rows = arrange(m.nodes, m.used, m.order, m.filter)
-	if i := m.row(m.selected); i >= 0 {
-		m.at = i
-		return
-	}
-	m.selectRow(m.at)
-}
-
-// row returns the row of a node, or -1.
-func (m *topModel) row(path string) int {
-	return slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path })
-}
-
-// selectRow selects a row, or the nearest one, and follows its output.
-func (m *topModel) selectRow(row int) {
-	m.at = max(0, min(row, len(m.rows)-1))
-	path, output := "", ""
-	if len(m.rows) > 0 {
-		n := m.rows[m.at]
-		if path = n.Path; n.Kind == "agent" {
-			output = path
-		}
-	}
-	if path != m.selected {
-		m.selected = path
-		m.fleet.follow(output)
-		m.log = newLogView()
-	}
-}
-
-// node returns the selected node.
-func (m *topModel) node() (n status.Node, ok bool) {
-	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
-		return m.rows[m.at], true
-	}
-	return n, false
-}
-
-// open shows the output of the selected agent on the whole screen.
-func (m *topModel) open() tea.Cmd {
-	n, ok := m.node()
-	if !ok || n.Kind != "agent" {
-		return m.showNote(m.selected + " is a supervisor, which has no output of its own; select an agent")
-	}
-	m.screen = showLog
-	return nil
-}
-
-func (m *topModel) attach() tea.Cmd {
-	n, ok := m.node()
-	if !ok {
-		return nil
-	}
-	if err := look.Attachable(n); err != nil {
-		return m.showNote(err.Error())
-	}
-	return m.fleet.attach(n.Path, func(err error) tea.Msg {
-		if err != nil {
-			return noteMsg(err.Error())
-		}
-		return noteMsg("")
-	})
-}
-
-func (m *topModel) act(a topAction) tea.Cmd {
-	m.noteID++ // so that no timer clears it before the action is done
-	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
-	return func() tea.Msg {
-		if err := m.fleet.act(a.path, a.action); err != nil {
-			return noteMsg(strings.ReplaceAll(err.Error(), "\n", "; "))
-		}
-		return noteMsg(fmt.Sprintf("%s %s: done", a.action, a.path))
 	}
 }

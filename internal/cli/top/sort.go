@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
@@ -121,33 +119,4 @@ func relativePaths(rows []status.Node) []string {
 		names[i] = plaintext.Line(name)
 	}
 	return names
-}
-
-// agentsBelow counts the agents at and below a path.
-func agentsBelow(nodes []status.Node, path string) (count int) {
-	for _, n := range nodes {
-		if n.Kind == "agent" && (n.Path == path || strings.HasPrefix(n.Path, path+"/")) {
-			count++
-		}
-	}
-	return count
-}
-
-// confirmation asks to confirm an action, in at most width columns. The number of affected agents
-// is always visible.
-func confirmation(action control.Action, nodes []status.Node, path string, width int) string {
-	i := slices.IndexFunc(nodes, func(n status.Node) bool { return n.Path == path })
-	count := agentsBelow(nodes, path)
-	all := plaintext.Plural(count, "agent")
-	before, after := string(action)+" ", "? y/N"
-	switch {
-	case i == 0:
-		if count > 1 {
-			all = "all " + all
-		}
-		return before + all + after
-	case i > 0 && nodes[i].Kind != "agent":
-		after = ", " + all + after
-	}
-	return before + terminal.Shorten(path, max(8, width-len(before)-len(after))) + after
 }
