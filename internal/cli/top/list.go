@@ -110,7 +110,7 @@ func (m *topModel) setFilter(text string) {
 // updateRows rebuilds the rows. The selected node stays selected; if it is gone, the node in its
 // row is.
 func (m *topModel) updateRows() {
-	m.rows = arrange(m.nodes, m.used, m.order, m.filter)
+	m.rows, m.table = arrange(m.nodes, m.used, m.order, m.filter), nil
 	if i := m.row(m.selected); i >= 0 {
 		m.at = i
 		return

@@ -18,8 +18,10 @@ func (m *topModel) visible() int { return max(1, min(len(m.rows), m.height*2/3-3
 
 func (m *topModel) listLines() []string {
 	p := m.paint
-	tree := m.table()
-	rows := m.visible()
+	if m.table == nil {
+		m.table = m.layOut()
+	}
+	tree, rows := m.table, m.visible()
 	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // keep the selected row visible
 	lines := []string{m.headline(), "  " + tree[0]}
 	for i, line := range tree[1:] {
@@ -53,8 +55,8 @@ func (m *topModel) placeholder() string {
 	return "no output yet"
 }
 
-// table returns the header and the rows, leaving space for the selection mark.
-func (m *topModel) table() []string {
+// layOut returns the header and the rows, leaving space for the selection mark.
+func (m *topModel) layOut() []string {
 	nodes := m.rows
 	names := show.Branches(nodes)
 	if m.order != byTree || m.filter != "" {

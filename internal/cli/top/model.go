@@ -37,6 +37,7 @@ type topModel struct {
 	err error // of the last fetch, which left the snapshot as it was
 
 	rows     []status.Node // the nodes that match the filter, in order
+	table    []string      // header and rows as text; nil if they have changed since
 	order    topOrder
 	filter   string // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
 	typing   bool   // the filter is being edited
@@ -113,7 +114,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *topModel) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.width, m.height, m.table = msg.Width, msg.Height, nil
 	case tea.KeyPressMsg:
 		m.note = ""
 		return m.key(msg)
@@ -155,6 +156,10 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	}
 	switch {
+	case m.tooSmall(): // nothing is done unseen
+		if key.Matches(msg, m.keys.quit) {
+			return tea.Quit
+		}
 	case m.pending != nil:
 		pending := *m.pending
 		m.pending = nil

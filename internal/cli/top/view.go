@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
@@ -18,13 +19,26 @@ func (m *topModel) View() tea.View {
 	return v
 }
 
+// The least size of a screen on which something can be selected and seen.
+const (
+	minWidth  = 20
+	minHeight = 4
+)
+
+// tooSmall reports whether the screen does not show what keys act on.
+func (m *topModel) tooSmall() bool {
+	return m.width > 0 && m.height > 0 && (m.width < minWidth || m.height < minHeight)
+}
+
 // lines returns the lines of the screen, cut to the size of the terminal.
 func (m *topModel) lines() []string {
 	var lines []string
-	switch m.screen {
-	case showLog:
+	switch {
+	case m.tooSmall():
+		lines = terminal.Wrap(fmt.Sprintf("too small; top needs %dx%d", minWidth, minHeight), 0, m.width)
+	case m.screen == showLog:
 		lines = m.logLines()
-	case showHelp:
+	case m.screen == showHelp:
 		lines = m.helpLines()
 	default:
 		lines = m.listLines()
