@@ -158,7 +158,7 @@ func TestTop(t *testing.T) {
 	s := newScreen(t, dir, 100, 24, "coppice top")
 	text := s.await(`^(> |  )│  ├─ db +running +3 +1/10 in a row +\d\d+% +\d(?s:.*)^said worker$`)
 	for _, want := range []string{
-		`^app  up 1h00m  1 given up  1 restarting  1 running  1 stopped$`,
+		`^app  1 given up  1 restarting  1 running  1 stopped  up 1h00m$`,
 		`^  NAME +STATE +INC +STARTS +CPU +MEM +UPTIME +NEXT$`,
 		`^  │  └─ web +restarting +7 +4/10 in 1h +- +- +- +in (1h00|59)m`,
 		`^\? help  q quit`,
@@ -218,7 +218,7 @@ func TestTop(t *testing.T) {
 	stop()
 	s.await(`^no daemon is running`)
 	serveFor(t, dir, f)
-	s.await(`^app  up`)
+	s.await(`^app  1 given up`)
 	s.tmux("send-keys", "q")
 	s.wantEnd(0)
 }

@@ -1,7 +1,7 @@
 package top
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,19 +77,50 @@ func (m *topModel) layOut() []string {
 	return show.NodeTable(nodes, columns, 0, width, m.paint)
 }
 
-// headline returns the state of the fleet, or why it is unknown.
+// headline counts what needs a person, and then all other agents by state. It says why if that is unknown.
 func (m *topModel) headline() string {
 	if m.err != nil {
 		return m.paint.Red(plaintext.Line(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
 	}
-	states := show.StateCounts(m.status.Summary, m.paint)
-	if n := m.status.NeedsInput; n > 0 {
-		text := fmt.Sprintf("%d need input: coppice inbox", n)
-		states = append(states, show.PaintState(m.paint, status.ShownNeedsInput, text))
+	parts := []string{m.paint.Bold(plaintext.Line(m.status.Project))}
+	if needs := m.needs(); len(needs) > 0 {
+		parts = append(parts, "needs you: "+strings.Join(needs, ", "))
 	}
+	listed := map[string]bool{}
+	for _, a := range m.status.Attention {
+		listed[a.Path] = a.State != status.NeedsAnswer
+	}
+	others := slices.DeleteFunc(slices.Clone(m.nodes), func(n status.Node) bool { return listed[n.Path] })
+	parts = append(parts, show.StateCounts(status.Summarize(others), m.paint)...)
 	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
-	return fmt.Sprintf("%s  up %s  %s", m.paint.Bold(plaintext.Line(m.status.Project)), timespan.Short(up),
-		strings.Join(states, "  "))
+	return strings.Join(append(parts, "up "+timespan.Short(up)), "  ")
+}
+
+// needs counts what needs a person, by state.
+func (m *topModel) needs() (needs []string) {
+	st, p := m.status, m.paint
+	add := func(n int, what string) {
+		if n > 0 {
+			needs = append(needs, show.PaintState(p, status.ShownNeedsInput, plaintext.Plural(n, what)))
+		}
+	}
+	if st.Suspended != "" {
+		needs = append(needs, show.PaintState(p, status.StateSuspended, "project suspended"))
+	}
+	if st.Store.Error != "" {
+		needs = append(needs, p.Red("store takes no writes"))
+	}
+	add(max(st.Inbox.Questions, st.NeedsInput), "question")
+	states := map[string]int{}
+	for _, a := range st.Attention {
+		if a.State != status.NeedsAnswer {
+			states[a.State]++
+		}
+	}
+	needs = append(needs, show.StateCounts(states, p)...)
+	add(st.Inbox.Parked, "parked task")
+	add(st.Inbox.Mail, "message")
+	return needs
 }
 
 // use returns the resources of an agent, or of all agents below a supervisor.

@@ -205,6 +205,37 @@ func TestTopAsks(t *testing.T) {
 	}
 }
 
+// What needs a person is counted first, once, and also fits on a narrow screen.
+func TestTopHeadline(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(d *snapshot){
+		"t  3 running  1 stopped  up 1m30s": func(*snapshot) {},
+		"t  needs you: 2 questions, 1 given up, 1 rejected, 1 parked task, 3 messages  3 running  up 1m30s": func(d *snapshot) {
+			d.nodes[5].State = "given_up"
+			d.status.NeedsInput, d.status.Inbox = 1, status.Inbox{Questions: 2, Parked: 1, Mail: 3}
+			d.status.Attention = []status.Attention{
+				{Path: "coppice.toml", State: status.Rejected}, {Path: "t/api", State: status.NeedsAnswer},
+				{Path: "t/fla", State: "given_up"},
+			}
+		},
+		"t  needs you: 1 unresponsive  2 running  1 stopped  up 1m30s": func(d *snapshot) {
+			d.status.Attention = []status.Attention{{Path: "t/api", State: "unresponsive"}}
+		},
+		"t  needs you: project suspended, store takes no writes  3 running  1 stopped  up 1m30s": func(d *snapshot) {
+			d.status.Suspended, d.status.Store.Error = "by hand", "disk full"
+		},
+	} {
+		f := shopFleet()
+		change(&f.data)
+		if got := newTopTest(t, f, 200, 24).m.lines()[0]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got, _, narrow := strings.Cut(newTopTest(t, f, 24, 24).m.lines()[0], "…"); !narrow || !strings.HasPrefix(want, got) {
+			t.Errorf("%q, want the beginning of %q", got, want)
+		}
+	}
+}
+
 func TestTopFilter(t *testing.T) {
 	t.Parallel()
 	d := newTopTest(t, shopFleet(), 80, 24)
