@@ -14,6 +14,7 @@ import (
 type topKeys struct {
 	up, down, pageUp, pageDown, first, last, left, right key.Binding
 	log, filter, sort, wrap, help, back, quit            key.Binding
+	collapse, collapseAll, expandAll                     key.Binding
 	stop, start, restart, attach                         key.Binding
 }
 
@@ -23,25 +24,28 @@ func newBinding(help, does string, keys ...string) key.Binding {
 
 func newTopKeys() topKeys {
 	return topKeys{
-		up:       newBinding("↑ k", "up", "up", "k"),
-		down:     newBinding("↓ j", "down", "down", "j"),
-		pageUp:   newBinding("PgUp", "up: by a screen", "pgup", "ctrl+b"),
-		pageDown: newBinding("PgDn", "down: by a screen", "pgdown", "ctrl+f"),
-		first:    newBinding("Home g", "first: to the first row", "home", "g"),
-		last:     newBinding("End G", "last: to the last row; in a log, follow it", "end", "G"),
-		left:     newBinding("← h", "left: in a log that is not wrapped", "left", "h"),
-		right:    newBinding("→ l", "right: in a log that is not wrapped", "right", "l"),
-		log:      newBinding("Enter", "log: the output of the agent, on the whole screen", "enter"),
-		filter:   newBinding("/", "filter: rows whose path or state has the text", "/"),
-		sort:     newBinding("o", "sort: by the next column", "o"),
-		wrap:     newBinding("w", "wrap: long lines of output, or cut them", "w"),
-		stop:     newBinding("s", "stop: asks first", "s"),
-		start:    newBinding("S", "start", "S"),
-		restart:  newBinding("r", "restart: asks first", "r"),
-		attach:   newBinding("a", "attach: to the terminal of the agent", "a"),
-		help:     newBinding("?", "help: all keys", "?"),
-		back:     newBinding("Esc", "back: to the tree; there, no filter", "esc"),
-		quit:     newBinding("q", "quit: or back to the tree", "q"),
+		up:          newBinding("↑ k", "up", "up", "k"),
+		down:        newBinding("↓ j", "down", "down", "j"),
+		pageUp:      newBinding("PgUp", "up: by a screen", "pgup", "ctrl+b"),
+		pageDown:    newBinding("PgDn", "down: by a screen", "pgdown", "ctrl+f"),
+		first:       newBinding("Home g", "first: to the first row", "home", "g"),
+		last:        newBinding("End G", "last: to the last row; in a log, follow it", "end", "G"),
+		left:        newBinding("← h", "left: in a log that is not wrapped", "left", "h"),
+		right:       newBinding("→ l", "right: in a log that is not wrapped", "right", "l"),
+		log:         newBinding("Enter", "log: the output of the agent, on the whole screen", "enter"),
+		filter:      newBinding("/", "filter: rows whose path or state has the text", "/"),
+		sort:        newBinding("o", "sort: by the next column", "o"),
+		collapse:    newBinding("Space", "collapse: the supervisor, or expand it", "space"),
+		collapseAll: newBinding("-", "collapse: all supervisors", "-"),
+		expandAll:   newBinding("+", "expand: all supervisors", "+", "="),
+		wrap:        newBinding("w", "wrap: long lines of output, or cut them", "w"),
+		stop:        newBinding("s", "stop: asks first", "s"),
+		start:       newBinding("S", "start", "S"),
+		restart:     newBinding("r", "restart: asks first", "r"),
+		attach:      newBinding("a", "attach: to the terminal of the agent", "a"),
+		help:        newBinding("?", "help: all keys", "?"),
+		back:        newBinding("Esc", "back: to the tree; there, no filter", "esc"),
+		quit:        newBinding("q", "quit: or back to the tree", "q"),
 	}
 }
 
@@ -49,7 +53,7 @@ func newTopKeys() topKeys {
 func (k topKeys) all() []key.Binding {
 	return []key.Binding{
 		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
-		k.log, k.filter, k.sort, k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
+		k.log, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll, k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
 	}
 }
 

@@ -30,6 +30,10 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.sort):
 		m.order = (m.order + 1) % topOrders
 		m.updateRows()
+	case key.Matches(msg, k.collapse):
+		return m.toggle()
+	case key.Matches(msg, k.collapseAll, k.expandAll):
+		m.toggleAll(key.Matches(msg, k.collapseAll))
 	case key.Matches(msg, k.wrap):
 		m.truncated = !m.truncated
 	case m.selected == "":
@@ -107,15 +111,20 @@ func (m *topModel) setFilter(text string) {
 	}
 }
 
-// updateRows rebuilds the rows. The selected node stays selected; if it is gone, the node in its
-// row is.
+// updateRows rebuilds the rows. The selected node stays selected. If it is hidden, the collapsed
+// supervisor is; if it is gone, the node in its row is.
 func (m *topModel) updateRows() {
-	m.rows, m.table = arrange(m.nodes, m.used, m.order, m.filter), nil
-	if i := m.row(m.selected); i >= 0 {
-		m.at = i
-		return
+	m.table = nil
+	if m.isTree() {
+		m.rows = shown(m.nodes, m.collapsed)
+	} else {
+		m.rows = arrange(m.nodes, m.used, m.order, m.filter)
 	}
-	m.selectRow(m.at)
+	if i := m.nearest(m.selected); i >= 0 {
+		m.selectRow(i)
+	} else {
+		m.selectRow(m.at)
+	}
 }
 
 // row returns the row of a node, or -1.

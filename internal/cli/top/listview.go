@@ -58,9 +58,10 @@ func (m *topModel) placeholder() string {
 // layOut returns the header and the rows, leaving space for the selection mark.
 func (m *topModel) layOut() []string {
 	nodes := m.rows
-	names := show.Branches(nodes)
-	if m.order != byTree || m.filter != "" {
-		names = relativePaths(nodes)
+	names := relativePaths(nodes)
+	if m.isTree() {
+		names = show.Branches(nodes)
+		m.countHidden(names)
 	}
 	columns := append(show.TreeColumns(names),
 		show.NodeColumn("CPU", func(n status.Node) string { return m.use(n, usage.Resources.Processor) }),

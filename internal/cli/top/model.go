@@ -36,14 +36,15 @@ type topModel struct {
 	snapshot
 	err error // of the last fetch, which left the snapshot as it was
 
-	rows     []status.Node // the nodes that match the filter, in order
-	table    []string      // header and rows as text; nil if they have changed since
-	order    topOrder
-	filter   string // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
-	typing   bool   // the filter is being edited
-	selected string // path of the selected node
-	at       int    // row of the selected node
-	above    int    // rows scrolled out above
+	rows      []status.Node // the nodes that match the filter, in order
+	table     []string      // header and rows as text; nil if they have changed since
+	order     topOrder
+	filter    string          // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
+	typing    bool            // the filter is being edited
+	selected  string          // path of the selected node
+	at        int             // row of the selected node
+	collapsed map[string]bool // supervisors, by path
+	above     int             // rows scrolled out above
 
 	pending   *topAction // waits for confirmation
 	note      string     // the result of the last key
@@ -87,7 +88,7 @@ type (
 func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	m := &topModel{
 		fleet: fleet, keys: newTopKeys(), paint: p, snapshot: first,
-		log: newLogView(), helpView: viewport.New(),
+		log: newLogView(), collapsed: map[string]bool{}, helpView: viewport.New(),
 	}
 	m.updateRows()
 	m.selectRow(m.row(initialSelection(m.nodes, m.status.Attention)))

@@ -456,7 +456,7 @@ func TestTopKeys(t *testing.T) {
 	seen := map[string]string{}
 	symbols := map[string]string{
 		"↑": "up", "↓": "down", "←": "left", "→": "right", "PgUp": "pgup", "PgDn": "pgdown",
-		"Home": "home", "End": "end", "Enter": "enter", "Esc": "esc",
+		"Home": "home", "End": "end", "Enter": "enter", "Esc": "esc", "Space": "space",
 	}
 	for _, k := range newTopKeys().all() {
 		for _, name := range k.Keys() {
@@ -478,7 +478,7 @@ func TestTopKeys(t *testing.T) {
 	if all := slices.Collect(maps.Keys(seen)); len(all) < 20 {
 		t.Error(all)
 	}
-	d := newTopTest(t, shopFleet(), 80, 30)
+	d := newTopTest(t, shopFleet(), 80, 50)
 	d.press("?")
 	for _, k := range newTopKeys().all() {
 		d.shows(k.Help().Key, k.Help().Desc)

@@ -30,12 +30,8 @@ func (o topOrder) column() string {
 	return [...]string{"", "NAME", "STATE", "CPU", "MEM", "STARTS", "UPTIME"}[o]
 }
 
-// arrange returns the rows to show: the whole tree, or the nodes that match a filter. A sorted list
-// has only agents.
+// arrange returns the nodes that match a filter, in an order. A sorted list has only agents.
 func arrange(nodes []status.Node, used map[string]usage.Resources, order topOrder, filter string) []status.Node {
-	if order == byTree && filter == "" {
-		return nodes
-	}
 	filter = strings.ToLower(filter)
 	rows := slices.DeleteFunc(slices.Clone(nodes), func(n status.Node) bool {
 		return order != byTree && n.Kind != "agent" ||
