@@ -29,7 +29,7 @@ its check. Its last events and the end of its output follow.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return command.Show(s, r.Look, status.Explain, status.ExplainRequest{Path: args[0]},
 				func(x status.Explanation, p terminal.Paint, width int) []string {
-					return terminal.WrapAll(explainLines(x, time.Now(), p), 7, width)
+					return terminal.WrapAll(ExplainLines(x, time.Now(), p), 7, width)
 				})
 		},
 		ValidArgsFunction: r.CompletePath(false),
@@ -39,7 +39,9 @@ its check. Its last events and the end of its output follow.`,
 	return cmd
 }
 
-func explainLines(x status.Explanation, now time.Time, p terminal.Paint) []string {
+// ExplainLines returns an explanation as text: the node and its state, why, the facts, what is next and what
+// to do, its last events, and the end of its output.
+func ExplainLines(x status.Explanation, now time.Time, p terminal.Paint) []string {
 	n := x.Node
 	is, at := "is ", x.Since()
 	if !at.IsZero() {

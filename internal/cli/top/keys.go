@@ -13,7 +13,8 @@ import (
 // and tests compare docs/top.md with them.
 type topKeys struct {
 	up, down, pageUp, pageDown, first, last, left, right key.Binding
-	log, filter, sort, wrap, help, back, quit            key.Binding
+	open, nextPane, log, explain                         key.Binding
+	filter, sort, wrap, help, back, quit                 key.Binding
 	collapse, collapseAll, expandAll                     key.Binding
 	stop, start, restart, attach                         key.Binding
 }
@@ -32,7 +33,10 @@ func newTopKeys() topKeys {
 		last:        newBinding("End G", "last: to the last row; in a log, follow it", "end", "G"),
 		left:        newBinding("← h", "left: in a log that is not wrapped", "left", "h"),
 		right:       newBinding("→ l", "right: in a log that is not wrapped", "right", "l"),
-		log:         newBinding("Enter", "log: the output of the agent, on the whole screen", "enter"),
+		open:        newBinding("Enter", "open: what is below the tree, on the whole screen", "enter"),
+		nextPane:    newBinding("Tab", "pane: the next one below the tree", "tab"),
+		log:         newBinding("l", "log: the output of the agent", "l"),
+		explain:     newBinding("d", "explain: why the node is in its state, and what is next", "d"),
 		filter:      newBinding("/", "filter: rows whose path or state has the text", "/"),
 		sort:        newBinding("o", "sort: by the next column", "o"),
 		collapse:    newBinding("Space", "collapse: the supervisor, or expand it", "space"),
@@ -53,18 +57,19 @@ func newTopKeys() topKeys {
 func (k topKeys) all() []key.Binding {
 	return []key.Binding{
 		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
-		k.log, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll, k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
+		k.open, k.nextPane, k.log, k.explain, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll, k.wrap,
+		k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
 	}
 }
 
-// inList and inLog return the keys to name below the list and a log. The most important come first,
+// inList and inPane return the keys to name below the list and a pane. The most important come first,
 // since the line may be cut.
 func (k topKeys) inList() []key.Binding {
-	return []key.Binding{k.help, k.quit, k.log, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
+	return []key.Binding{k.help, k.quit, k.open, k.nextPane, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
 }
 
-func (k topKeys) inLog() []key.Binding {
-	return []key.Binding{k.back, k.pageUp, k.pageDown, k.last, k.wrap, k.help}
+func (k topKeys) inPane() []key.Binding {
+	return []key.Binding{k.back, k.nextPane, k.pageUp, k.pageDown, k.last, k.wrap, k.help}
 }
 
 // runKeys are the keys of the live view of run.

@@ -20,8 +20,7 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.quit):
 		return tea.Quit
 	case key.Matches(msg, k.help):
-		m.screen = showHelp
-		m.helpView.GotoTop()
+		m.help()
 	case key.Matches(msg, k.filter):
 		m.typing = true
 	case key.Matches(msg, k.back):
@@ -36,9 +35,10 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 		m.toggleAll(key.Matches(msg, k.collapseAll))
 	case key.Matches(msg, k.wrap):
 		m.truncated = !m.truncated
-	case m.selected == "":
-	case key.Matches(msg, k.log):
+	case m.switchPane(msg):
+	case key.Matches(msg, k.open):
 		return m.open()
+	case m.selected == "":
 	case key.Matches(msg, k.stop):
 		m.pending = &topAction{control.Stop, m.selected}
 	case key.Matches(msg, k.restart):
@@ -155,14 +155,4 @@ func (m *topModel) node() (n status.Node, ok bool) {
 		return m.rows[m.at], true
 	}
 	return n, false
-}
-
-// open shows the output of the selected agent on the whole screen.
-func (m *topModel) open() tea.Cmd {
-	n, ok := m.node()
-	if !ok || n.Kind != "agent" {
-		return m.showNote(m.selected + " is a supervisor, which has no output of its own; select an agent")
-	}
-	m.screen = showLog
-	return nil
 }

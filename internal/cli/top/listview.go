@@ -13,8 +13,14 @@ import (
 )
 
 // visible returns how many rows of the tree fit. The output below gets at least a third of the
-// screen.
-func (m *topModel) visible() int { return max(1, min(len(m.rows), m.height*2/3-3)) }
+// screen, and other panes half of it.
+func (m *topModel) visible() int {
+	above := m.height * 2 / 3
+	if m.pane != logPane {
+		above = m.height / 2
+	}
+	return max(1, min(len(m.rows), above-3))
+}
 
 func (m *topModel) listLines() []string {
 	p := m.paint
@@ -36,12 +42,8 @@ func (m *topModel) listLines() []string {
 	if len(m.rows) == 0 {
 		lines = append(lines, p.Dim("  nothing matches; Esc clears the filter"))
 	}
-	lines = append(lines, m.keyLine(), m.title(plaintext.Line(m.selected)))
-	room := m.height - len(lines)
-	if text := m.placeholder(); len(m.log.newest.lines) == 0 && text != "" {
-		return append(lines, p.Dim(text))
-	}
-	return append(lines, lastRows(m.log.newest.lines, m.width, room, !m.truncated)...)
+	lines = append(lines, m.keyLine(), m.paneTitle())
+	return append(lines, m.belowTree(m.height-len(lines))...)
 }
 
 // placeholder returns the text shown when there is no output.

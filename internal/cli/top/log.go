@@ -1,7 +1,6 @@
 package top
 
 import (
-	"fmt"
 	"slices"
 
 	"charm.land/bubbles/v2/key"
@@ -10,7 +9,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
 // logTail is the end of an agent's output at one moment.
@@ -113,36 +111,4 @@ func lastRows(lines []string, width, n int, wrap bool) []string {
 	}
 	rows := terminal.WrapLines(lines, width)
 	return rows[max(0, len(rows)-max(0, n)):]
-}
-
-func (m *topModel) logLines() []string {
-	title := plaintext.Line(m.selected)
-	if m.log.scrolledUp {
-		title += fmt.Sprintf(" (%d%%, %d new below)", int(100*m.log.view.ScrollPercent()), m.log.waiting())
-	}
-	lines := append([]string{m.title(title)}, scrolled(m.log.view)...)
-	last := m.paint.Dim(shortHelp(m.keys.inLog(), m.width))
-	switch {
-	case m.err != nil:
-		last = m.paint.Red(plaintext.Line(m.err.Error()))
-	case m.note != "":
-		last = plaintext.Line(m.note)
-	}
-	return append(lines[:min(len(lines), max(1, m.height-1))], last)
-}
-
-func (m *topModel) keyInLog(msg tea.KeyPressMsg) {
-	k := m.keys
-	switch {
-	case key.Matches(msg, k.back, k.quit, k.log):
-		m.screen = showList
-		m.log.follow()
-	case key.Matches(msg, k.help):
-		m.screen = showHelp
-		m.helpView.GotoTop()
-	case key.Matches(msg, k.wrap):
-		m.truncated = !m.truncated
-	default:
-		m.log.key(msg, k)
-	}
 }

@@ -17,6 +17,8 @@ import (
 type topFleet interface {
 	// fetch returns the current state of the fleet.
 	fetch() (snapshot, error)
+	// explain says why a node is in its state.
+	explain(path string) (status.Explanation, error)
 	// act performs an action on a node and returns when it is done.
 	act(path string, action control.Action) error
 	// follow switches output to an agent; an empty path stops it.
@@ -50,7 +52,10 @@ type topModel struct {
 	note      string     // the result of the last key
 	noteID    int        // number of the current note
 	truncated bool       // cut long lines of output instead of wrapping them
+	pane      pane
+	explain   explainView
 	screen    topScreen
+	returnTo  topScreen // from the help
 	log       logView
 	helpView  viewport.Model
 
@@ -62,7 +67,7 @@ type topScreen int
 
 const (
 	showList topScreen = iota
-	showLog
+	showPane           // the pane
 	showHelp
 )
 
@@ -88,7 +93,7 @@ type (
 func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	m := &topModel{
 		fleet: fleet, keys: newTopKeys(), paint: p, snapshot: first,
-		log: newLogView(), collapsed: map[string]bool{}, helpView: viewport.New(),
+		log: newLogView(), explain: explainView{view: viewport.New()}, collapsed: map[string]bool{}, helpView: viewport.New(),
 	}
 	m.updateRows()
 	m.selectRow(m.row(initialSelection(m.nodes, m.status.Attention)))
@@ -125,7 +130,9 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		}
 	case drawMsg:
 		m.log.take(m.fleet.output())
-		return draw()
+		return tea.Batch(draw(), m.ask(time.Now()))
+	case explanation:
+		m.explain.take(msg)
 	case noteMsg:
 		return m.showNote(string(msg)) // the next snapshot shows the effect
 	case noteExpiredMsg:
@@ -170,8 +177,8 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 		return m.showNote(fmt.Sprintf("%s: not done", pending.action))
 	case m.screen == showHelp:
 		m.keyInHelp(msg)
-	case m.screen == showLog:
-		m.keyInLog(msg)
+	case m.screen == showPane:
+		m.keyInPane(msg)
 	case m.typing:
 		m.keyInFilter(msg)
 	default:
@@ -180,9 +187,15 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
+// help explains the keys, on the whole screen.
+func (m *topModel) help() {
+	m.screen, m.returnTo = showHelp, m.screen
+	m.helpView.GotoTop()
+}
+
 func (m *topModel) keyInHelp(msg tea.KeyPressMsg) {
 	if key.Matches(msg, m.keys.back, m.keys.quit, m.keys.help) {
-		m.screen = showList
+		m.screen = m.returnTo
 	} else {
 		scroll(&m.helpView, msg, m.keys)
 	}

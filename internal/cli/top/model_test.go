@@ -24,14 +24,25 @@ import (
 
 // fakeFleet is a fleet with fixed data that records calls.
 type fakeFleet struct {
-	data     snapshot
-	calls    []string
-	fails    error
-	followed string
-	text     map[string][]string
+	data      snapshot
+	calls     []string
+	fails     error
+	followed  string
+	text      map[string][]string
+	explained []string // paths
+	rule      string   // why all nodes are in their state
 }
 
 func (f *fakeFleet) fetch() (snapshot, error) { return f.data, f.fails }
+
+func (f *fakeFleet) explain(path string) (status.Explanation, error) {
+	f.explained = append(f.explained, path)
+	i := slices.IndexFunc(f.data.nodes, func(n status.Node) bool { return n.Path == path })
+	if i < 0 {
+		return status.Explanation{}, errors.New("no such node")
+	}
+	return status.Explanation{Node: f.data.nodes[i], Rule: f.rule}, f.fails
+}
 
 func (f *fakeFleet) act(path string, action control.Action) error {
 	f.calls = append(f.calls, fmt.Sprint(action, " ", path))
@@ -125,8 +136,16 @@ func (d *topTest) press(keys ...string) (quit bool) {
 			d.m.Update(msg)
 		}
 	}
-	d.m.Update(drawMsg{})
+	d.draw()
 	return quit
+}
+
+// draw lets the model ask for what it shows, and then draws it.
+func (d *topTest) draw() {
+	if ask := d.m.ask(time.Now()); ask != nil {
+		d.m.Update(ask())
+	}
+	d.m.Update(drawMsg{})
 }
 
 func (d *topTest) screen() string { return strings.Join(d.m.lines(), "\n") }
@@ -338,7 +357,7 @@ func TestTopNotes(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	d := newTopTest(t, f, 80, 24)
-	keys := "? help  q quit  Enter log"
+	keys := "? help  q quit  Enter open"
 	d.shows(keys)
 	f.fails = errors.New("it will\nnot")
 	d.press("S")
@@ -456,11 +475,11 @@ func TestTopKeys(t *testing.T) {
 	seen := map[string]string{}
 	symbols := map[string]string{
 		"↑": "up", "↓": "down", "←": "left", "→": "right", "PgUp": "pgup", "PgDn": "pgdown",
-		"Home": "home", "End": "end", "Enter": "enter", "Esc": "esc", "Space": "space",
+		"Home": "home", "End": "end", "Enter": "enter", "Esc": "esc", "Space": "space", "Tab": "tab",
 	}
 	for _, k := range newTopKeys().all() {
 		for _, name := range k.Keys() {
-			if other, ok := seen[name]; ok {
+			if other, ok := seen[name]; ok && name != "l" { // which is right in a log, and opens one elsewhere
 				t.Errorf("%s is both %q and %q", name, other, k.Help().Desc)
 			}
 			seen[name] = k.Help().Desc

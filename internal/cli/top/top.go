@@ -103,6 +103,12 @@ func (f *liveFleet) fetch() (d snapshot, err error) {
 	return d, nil
 }
 
+func (f *liveFleet) explain(path string) (status.Explanation, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, snapshotTimeout)
+	defer cancel()
+	return status.Explain.Call(ctx, f.client, status.ExplainRequest{Path: path})
+}
+
 func (f *liveFleet) act(path string, action control.Action) error {
 	_, err := control.Act.Call(f.ctx, f.client, control.ActRequest{Path: path, Action: action})
 	return err

@@ -36,8 +36,8 @@ func (m *topModel) lines() []string {
 	switch {
 	case m.tooSmall():
 		lines = terminal.Wrap(fmt.Sprintf("too small; top needs %dx%d", minWidth, minHeight), 0, m.width)
-	case m.screen == showLog:
-		lines = m.logLines()
+	case m.screen == showPane:
+		lines = m.paneLines()
 	case m.screen == showHelp:
 		lines = m.helpLines()
 	default:
@@ -57,13 +57,18 @@ func (m *topModel) lines() []string {
 // fit adapts the scrollable views to the size of the screen.
 func (m *topModel) fit() {
 	switch m.screen {
-	case showLog:
-		m.log.fit(m.width, m.height-2, !m.truncated)
+	case showPane:
+		m.fitPane()
 	case showHelp:
-		m.helpView.SetWidth(m.width)
-		m.helpView.SetHeight(max(1, m.height-2))
-		m.helpView.SetContentLines(helpLines(m.keys.all()))
+		fitView(&m.helpView, helpLines(m.keys.all()), m.width, m.height-2)
 	}
+}
+
+// fitView gives a view its content and size.
+func fitView(v *viewport.Model, lines []string, width, height int) {
+	v.SetWidth(width)
+	v.SetHeight(max(1, height))
+	v.SetContentLines(lines)
 }
 
 // cursor is a space in reverse video, which also works without colours.
