@@ -58,6 +58,19 @@ unread mail.`,
 
 func inboxLines(questions []question.Question, messages []mail.Message, now time.Time, width int,
 	p terminal.Paint) []string {
+	lines := InboxTable(questions, messages, now, width, p)
+	if p.On && len(questions) > 0 {
+		lines = append(lines, p.Dim("answer with: coppice answer "+terminal.Cell(questions[0].ID)))
+	}
+	if p.On && len(messages) > 0 {
+		lines = append(lines, p.Dim("read with: coppice mail read "+terminal.Cell(messages[0].ID)))
+	}
+	return lines
+}
+
+// InboxTable returns a header and a line for each question, and then for each message.
+func InboxTable(questions []question.Question, messages []mail.Message, now time.Time, width int,
+	p terminal.Paint) []string {
 	rows := make([][]string, 0, len(questions)+len(messages))
 	for _, q := range questions {
 		answers := "any text"
@@ -71,15 +84,8 @@ func inboxLines(questions []question.Question, messages []mail.Message, now time
 		rows = append(rows, []string{terminal.Cell(m.ID), terminal.Cell(m.From), terminal.Age(m.At, now),
 			terminal.Cell(m.Subject), "-", "-"})
 	}
-	lines := terminal.Table([]string{"ID", "FROM", "AGE", "WHAT", "ANSWER", "DEADLINE"}, rows, width,
+	return terminal.Table([]string{"ID", "FROM", "AGE", "WHAT", "ANSWER", "DEADLINE"}, rows, width,
 		terminal.BoldHeader(p))
-	if p.On && len(questions) > 0 {
-		lines = append(lines, p.Dim("answer with: coppice answer "+terminal.Cell(questions[0].ID)))
-	}
-	if p.On && len(messages) > 0 {
-		lines = append(lines, p.Dim("read with: coppice mail read "+terminal.Cell(messages[0].ID)))
-	}
-	return lines
 }
 
 // deadlineText returns when a question expires, and with which answer.
@@ -110,18 +116,28 @@ answer counts; a second person is told who has answered.`,
 				if err != nil {
 					return err
 				}
-				q, err = question.Answer.Call(ctx, c, question.AnswerRequest{ID: q.ID, Answer: text,
-					By: command.UserName()})
+				done, err := Answer(ctx, c, q, text)
 				if err != nil {
 					return err
 				}
-				return s.PrintLines(fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID), terminal.Cell(q.From),
-					terminal.Cell(q.Answer)))
+				return s.PrintLines(done)
 			})
 		},
 	}
 	r.Flags(cmd)
 	return cmd
+}
+
+// Answer answers a question as this user, with a text or the number of an option. It returns a line that says so.
+func Answer(ctx context.Context, c *api.Client, q question.Question, text string) (done string, err error) {
+	q, err = question.Answer.Call(ctx, c, question.AnswerRequest{
+		ID: q.ID, Answer: ChosenOption(strings.TrimSpace(text), q.Options), By: command.UserName(),
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s of %s is answered: %s", terminal.Cell(q.ID), terminal.Cell(q.From),
+		terminal.Cell(q.Answer)), nil
 }
 
 // answerTo returns the answer of the user, from the arguments or else from the terminal. For a
@@ -144,7 +160,7 @@ func answerTo(s *command.Streams, ctx context.Context, q question.Question, word
 		}
 		return "", command.Usagef("the answer is missing: %s", how)
 	default:
-		for _, line := range questionLines(q, time.Now()) {
+		for _, line := range QuestionLines(q, time.Now()) {
 			fmt.Fprintln(s.Err, line)
 		}
 		var err error
@@ -152,7 +168,7 @@ func answerTo(s *command.Streams, ctx context.Context, q question.Question, word
 			return "", err
 		}
 	}
-	return chosenOption(strings.TrimSpace(text), q.Options), nil
+	return text, nil
 }
 
 // prompt reads a line from the terminal.
@@ -176,8 +192,8 @@ func prompt(s *command.Streams, ctx context.Context) (string, error) {
 	return line, nil
 }
 
-// questionLines formats a question for the terminal.
-func questionLines(q question.Question, now time.Time) []string {
+// QuestionLines formats a question for the terminal.
+func QuestionLines(q question.Question, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s asks, %s ago:", plaintext.Line(q.From), terminal.Age(q.At, now)), ""}
 	for _, line := range terminal.PlainLines(q.Text) {
 		lines = append(lines, "  "+line)
@@ -195,8 +211,8 @@ func questionLines(q question.Question, now time.Time) []string {
 	return lines
 }
 
-// chosenOption returns the option with a number, unless the text is itself an option.
-func chosenOption(text string, options []string) string {
+// ChosenOption returns the option with a number, unless the text is itself an option.
+func ChosenOption(text string, options []string) string {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > len(options) || slices.Contains(options, text) {
 		return text

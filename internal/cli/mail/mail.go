@@ -166,13 +166,13 @@ func allMessageLines(messages []mail.Message, p terminal.Paint, _ int) (lines []
 		if i > 0 {
 			lines = append(lines, "", p.Dim("---"), "")
 		}
-		lines = append(lines, messageLines(m, time.Now(), p)...)
+		lines = append(lines, MessageLines(m, time.Now(), p)...)
 	}
 	return lines
 }
 
-// messageLines returns a message with its header.
-func messageLines(m mail.Message, now time.Time, p terminal.Paint) []string {
+// MessageLines returns a message with its header.
+func MessageLines(m mail.Message, now time.Time, p terminal.Paint) []string {
 	from := m.From
 	if m.Incarnation > 0 {
 		from = fmt.Sprintf("%s, incarnation %d", m.From, m.Incarnation)

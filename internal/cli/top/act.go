@@ -37,11 +37,10 @@ func (m *topModel) attach() tea.Cmd {
 }
 
 func (m *topModel) act(a topAction) tea.Cmd {
-	m.noteID++ // so that no timer clears it before the action is done
-	m.note = fmt.Sprintf("%s %s …", a.action, a.path)
+	m.keepNote(fmt.Sprintf("%s %s …", a.action, a.path))
 	return func() tea.Msg {
 		if err := m.fleet.act(a.path, a.action); err != nil {
-			return noteMsg(strings.ReplaceAll(err.Error(), "\n", "; "))
+			return noteMsg(oneLine(err))
 		}
 		return noteMsg(fmt.Sprintf("%s %s: done", a.action, a.path))
 	}

@@ -2,14 +2,12 @@ package top
 
 import (
 	"reflect"
-	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/coppice-dev/coppice/internal/cli/look"
-	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 )
@@ -77,8 +75,7 @@ func (m *topModel) explainLines() []string {
 	case m.selected == "" || x.node.Path != m.selected:
 		return nil
 	case x.err != nil:
-		return []string{m.paint.Red(plaintext.Line(strings.ReplaceAll(x.err.Error(), "\n", "; ")))}
+		return []string{m.paint.Red(plaintext.Line(oneLine(x.err)))}
 	}
-	lines := terminal.WrapAll(look.ExplainLines(x.is, time.Now(), m.paint), 7, m.width)
-	return terminal.WrapLines(lines, m.width)
+	return wrapped(look.ExplainLines(x.is, time.Now(), m.paint), 7, m.width)
 }

@@ -13,7 +13,7 @@ import (
 // and tests compare docs/top.md with them.
 type topKeys struct {
 	up, down, pageUp, pageDown, first, last, left, right key.Binding
-	open, nextPane, log, explain                         key.Binding
+	open, nextPane, log, explain, inbox                  key.Binding
 	filter, sort, wrap, help, back, quit                 key.Binding
 	collapse, collapseAll, expandAll                     key.Binding
 	stop, start, restart, attach                         key.Binding
@@ -37,6 +37,7 @@ func newTopKeys() topKeys {
 		nextPane:    newBinding("Tab", "pane: the next one below the tree", "tab"),
 		log:         newBinding("l", "log: the output of the agent", "l"),
 		explain:     newBinding("d", "explain: why the node is in its state, and what is next", "d"),
+		inbox:       newBinding("i", "inbox: questions to you and unread mail; there, Enter answers or reads", "i"),
 		filter:      newBinding("/", "filter: rows whose path or state has the text", "/"),
 		sort:        newBinding("o", "sort: by the next column", "o"),
 		collapse:    newBinding("Space", "collapse: the supervisor, or expand it", "space"),
@@ -57,15 +58,15 @@ func newTopKeys() topKeys {
 func (k topKeys) all() []key.Binding {
 	return []key.Binding{
 		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
-		k.open, k.nextPane, k.log, k.explain, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll, k.wrap,
-		k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
+		k.open, k.nextPane, k.log, k.explain, k.inbox, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll,
+		k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
 	}
 }
 
 // inList and inPane return the keys to name below the list and a pane. The most important come first,
 // since the line may be cut.
 func (k topKeys) inList() []key.Binding {
-	return []key.Binding{k.help, k.quit, k.open, k.nextPane, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
+	return []key.Binding{k.help, k.quit, k.open, k.nextPane, k.inbox, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
 }
 
 func (k topKeys) inPane() []key.Binding {

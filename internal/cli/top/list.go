@@ -2,9 +2,6 @@ package top
 
 import (
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -35,6 +32,9 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 		m.toggleAll(key.Matches(msg, k.collapseAll))
 	case key.Matches(msg, k.wrap):
 		m.truncated = !m.truncated
+	case key.Matches(msg, k.inbox):
+		m.pane, m.screen = inboxPane, showPane
+		m.inbox.open(m.selected)
 	case m.switchPane(msg):
 	case key.Matches(msg, k.open):
 		return m.open()
@@ -83,29 +83,16 @@ func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 		m.typing = false
 	case "up", "down", "pgup", "pgdown":
 		m.move(msg)
-	case "backspace", "ctrl+h":
-		_, n := utf8.DecodeLastRuneInString(m.filter)
-		m.setFilter(m.filter[:len(m.filter)-n])
-	case "ctrl+w", "alt+backspace":
-		rest := strings.TrimRight(m.filter, " ")
-		m.setFilter(rest[:strings.LastIndex(rest, " ")+1])
-	case "ctrl+u":
-		m.setFilter("")
 	default:
-		m.setFilter(m.filter + msg.Text)
+		m.setFilter(edited(m.filter, msg))
 	}
 }
 
-// setFilter filters the rows by the printable part of a text. If the selected row is hidden, it
+// setFilter filters the rows by a text. If the selected row is hidden, it
 // selects the first matching agent, never the root by accident.
 func (m *topModel) setFilter(text string) {
 	was := m.selected
-	m.filter = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, text)
+	m.filter = text
 	if m.updateRows(); m.selected != was {
 		m.selectRow(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
 	}

@@ -83,7 +83,7 @@ func (m *topModel) layOut() []string {
 // headline counts what needs a person, and then all other agents by state. It says why if that is unknown.
 func (m *topModel) headline() string {
 	if m.err != nil {
-		return m.paint.Red(plaintext.Line(strings.ReplaceAll(m.err.Error(), "\n", "; ")))
+		return m.paint.Red(plaintext.Line(oneLine(m.err)))
 	}
 	parts := []string{m.paint.Bold(plaintext.Line(m.status.Project))}
 	if needs := m.needs(); len(needs) > 0 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
@@ -19,6 +21,12 @@ type topFleet interface {
 	fetch() (snapshot, error)
 	// explain says why a node is in its state.
 	explain(path string) (status.Explanation, error)
+	// inbox returns open questions to people and their unread messages, without bodies.
+	inbox() ([]question.Question, []mail.Message, error)
+	// answer answers a question with a text or the number of an option. It returns a line that says so.
+	answer(q question.Question, text string) (done string, err error)
+	// read returns a message with its body, and marks it as read.
+	read(id string) (mail.Message, error)
 	// act performs an action on a node and returns when it is done.
 	act(path string, action control.Action) error
 	// follow switches output to an agent; an empty path stops it.
@@ -41,7 +49,7 @@ type topModel struct {
 	rows      []status.Node // the nodes that match the filter, in order
 	table     []string      // header and rows as text; nil if they have changed since
 	order     topOrder
-	filter    string          // not a textinput of bubbles, whose clipboard searches PATH whenever coppice starts
+	filter    string
 	typing    bool            // the filter is being edited
 	selected  string          // path of the selected node
 	at        int             // row of the selected node
@@ -54,6 +62,7 @@ type topModel struct {
 	truncated bool       // cut long lines of output instead of wrapping them
 	pane      pane
 	explain   explainView
+	inbox     inboxView
 	screen    topScreen
 	returnTo  topScreen // from the help
 	log       logView
@@ -93,7 +102,8 @@ type (
 func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	m := &topModel{
 		fleet: fleet, keys: newTopKeys(), paint: p, snapshot: first,
-		log: newLogView(), explain: explainView{view: viewport.New()}, collapsed: map[string]bool{}, helpView: viewport.New(),
+		log: newLogView(), explain: explainView{view: viewport.New()}, inbox: inboxView{view: viewport.New()},
+		collapsed: map[string]bool{}, helpView: viewport.New(),
 	}
 	m.updateRows()
 	m.selectRow(m.row(initialSelection(m.nodes, m.status.Attention)))
@@ -125,12 +135,22 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		m.note = ""
 		return m.key(msg)
 	case tea.PasteMsg:
-		if m.typing {
-			m.setFilter(m.filter + msg.Content)
+		switch {
+		case m.tooSmall():
+		case m.typing:
+			m.setFilter(m.filter + printable(msg.Content))
+		case m.inbox.answering != nil && !m.inbox.sending:
+			m.inbox.text += pasted(msg.Content)
 		}
 	case drawMsg:
 		m.log.take(m.fleet.output())
 		return tea.Batch(draw(), m.ask(time.Now()))
+	case inbox:
+		m.inbox.take(msg)
+	case answeredMsg:
+		return m.takeAnswered(msg)
+	case readMsg:
+		return m.takeRead(msg)
 	case explanation:
 		m.explain.take(msg)
 	case noteMsg:
@@ -149,6 +169,12 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		return m.fetch
 	}
 	return nil
+}
+
+// keepNote shows a note that no timer clears, while something is being done.
+func (m *topModel) keepNote(note string) {
+	m.noteID++
+	m.note = note
 }
 
 // showNote shows a note for noteDuration.
@@ -177,8 +203,10 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 		return m.showNote(fmt.Sprintf("%s: not done", pending.action))
 	case m.screen == showHelp:
 		m.keyInHelp(msg)
+	case m.inbox.answering != nil:
+		return m.keyInAnswer(msg)
 	case m.screen == showPane:
-		m.keyInPane(msg)
+		return m.keyInPane(msg)
 	case m.typing:
 		m.keyInFilter(msg)
 	default:

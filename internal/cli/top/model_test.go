@@ -18,6 +18,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -30,7 +32,10 @@ type fakeFleet struct {
 	followed  string
 	text      map[string][]string
 	explained []string // paths
-	rule      string   // why all nodes are in their state
+	questions []question.Question
+	messages  []mail.Message
+	inboxes   int    // how often the inbox was asked for
+	rule      string // why all nodes are in their state
 }
 
 func (f *fakeFleet) fetch() (snapshot, error) { return f.data, f.fails }
@@ -42,6 +47,31 @@ func (f *fakeFleet) explain(path string) (status.Explanation, error) {
 		return status.Explanation{}, errors.New("no such node")
 	}
 	return status.Explanation{Node: f.data.nodes[i], Rule: f.rule}, f.fails
+}
+
+func (f *fakeFleet) inbox() ([]question.Question, []mail.Message, error) {
+	f.inboxes++
+	return f.questions, f.messages, f.fails
+}
+
+func (f *fakeFleet) answer(q question.Question, text string) (string, error) {
+	f.calls = append(f.calls, fmt.Sprintf("answer %s %s", q.ID, text))
+	if f.fails == nil {
+		f.questions = slices.DeleteFunc(slices.Clone(f.questions), func(o question.Question) bool { return o.ID == q.ID })
+	}
+	return q.ID + " is answered", f.fails
+}
+
+func (f *fakeFleet) read(id string) (mail.Message, error) {
+	f.calls = append(f.calls, "read "+id)
+	i := slices.IndexFunc(f.messages, func(m mail.Message) bool { return m.ID == id })
+	if i < 0 || f.fails != nil {
+		return mail.Message{}, errors.New("no such message")
+	}
+	read := f.messages[i]
+	read.Body = "the body of " + id
+	f.messages = slices.Delete(slices.Clone(f.messages), i, i+1)
+	return read, nil
 }
 
 func (f *fakeFleet) act(path string, action control.Action) error {
@@ -132,7 +162,7 @@ func (d *topTest) press(keys ...string) (quit bool) {
 		switch msg := cmd().(type) {
 		case tea.QuitMsg:
 			quit = true
-		case noteMsg:
+		case noteMsg, answeredMsg, readMsg:
 			d.m.Update(msg)
 		}
 	}

@@ -16,6 +16,7 @@ type pane int
 const (
 	logPane     pane = iota // the output of the selected agent
 	explainPane             // why the selected node is in its state
+	inboxPane               // what waits for a person
 	panes                   // the number of panes
 )
 
@@ -29,12 +30,17 @@ func (m *topModel) switchPane(msg tea.KeyPressMsg) bool {
 		to = logPane
 	case key.Matches(msg, k.explain):
 		to = explainPane
+	case key.Matches(msg, k.inbox):
+		to = inboxPane
 	}
 	if to == m.pane {
 		return false
 	}
 	m.pane = to
 	m.log.follow()
+	if to == inboxPane {
+		m.inbox.open(m.selected)
+	}
 	return true
 }
 
@@ -50,15 +56,17 @@ func (m *topModel) open() tea.Cmd {
 }
 
 // keyInPane handles the keys of a pane that fills the screen.
-func (m *topModel) keyInPane(msg tea.KeyPressMsg) {
+func (m *topModel) keyInPane(msg tea.KeyPressMsg) tea.Cmd {
 	k := m.keys
 	switch {
-	case key.Matches(msg, k.back, k.quit, k.open):
+	case key.Matches(msg, k.back, k.quit), key.Matches(msg, k.open) && m.pane != inboxPane:
 		m.screen = showList
 		m.log.follow()
 	case key.Matches(msg, k.help):
 		m.help()
 	case m.switchPane(msg):
+	case m.pane == inboxPane:
+		return m.keyInInbox(msg)
 	case key.Matches(msg, k.wrap):
 		m.truncated = !m.truncated
 	case m.pane == explainPane:
@@ -66,12 +74,16 @@ func (m *topModel) keyInPane(msg tea.KeyPressMsg) {
 	default:
 		m.log.key(msg, k)
 	}
+	return nil
 }
 
 // ask returns a command that gets what the visible pane needs, or nil. It asks for nothing else.
 func (m *topModel) ask(now time.Time) tea.Cmd {
 	if m.screen == showHelp || m.tooSmall() {
 		return nil
+	}
+	if m.pane == inboxPane {
+		return m.inbox.ask(m.fleet, now)
 	}
 	if n, ok := m.node(); ok && m.pane == explainPane {
 		return m.explain.ask(m.fleet, n, now)
@@ -86,6 +98,8 @@ func (m *topModel) fitPane() {
 		m.log.fit(m.width, m.height-2, !m.truncated)
 	case explainPane:
 		fitView(&m.explain.view, m.explainLines(), m.width, m.height-2)
+	case inboxPane:
+		m.fitInbox()
 	}
 }
 
@@ -94,6 +108,8 @@ func (m *topModel) belowTree(room int) []string {
 	switch m.pane {
 	case explainPane:
 		return beginning(m.explainLines(), room)
+	case inboxPane:
+		return beginning(m.inboxTable(m.width), room)
 	default:
 		if text := m.placeholder(); len(m.log.newest.lines) == 0 && text != "" {
 			return []string{m.paint.Dim(text)}
@@ -118,6 +134,8 @@ func (m *topModel) paneTitle() string {
 	switch {
 	case m.pane == explainPane:
 		text += ": explain"
+	case m.pane == inboxPane:
+		text = m.inbox.title()
 	case m.log.scrolledUp:
 		text += fmt.Sprintf(" (%d%%, %d new below)", int(100*m.log.view.ScrollPercent()), m.log.waiting())
 	}
@@ -126,21 +144,25 @@ func (m *topModel) paneTitle() string {
 
 // paneLines returns the pane as the whole screen.
 func (m *topModel) paneLines() []string {
-	lines := []string{m.paneTitle()}
+	keys, lines := m.keys.inPane(), []string{m.paneTitle()}
 	switch text := m.placeholder(); {
 	case m.pane == explainPane:
 		lines = append(lines, scrolled(m.explain.view)...)
+	case m.pane == inboxPane:
+		keys, lines = m.keys.inInbox(), m.inboxLines()
 	case len(m.log.lines) == 0 && text != "":
 		lines = append(lines, m.paint.Dim(text))
 	default:
 		lines = append(lines, scrolled(m.log.view)...)
 	}
-	last := m.paint.Dim(shortHelp(m.keys.inPane(), m.width))
+	last := m.paint.Dim(shortHelp(keys, m.width))
 	switch {
-	case m.err != nil:
-		last = m.paint.Red(plaintext.Line(m.err.Error()))
 	case m.note != "":
 		last = plaintext.Line(m.note)
+	case m.inbox.answering != nil:
+		last = m.answerLine()
+	case m.err != nil:
+		last = m.paint.Red(plaintext.Line(oneLine(m.err)))
 	}
 	return append(lines[:min(len(lines), max(1, m.height-1))], last)
 }

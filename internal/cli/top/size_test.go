@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -50,6 +52,12 @@ func largeFleet(n int) *fakeFleet {
 		nodes = append(nodes, a)
 	}
 	f.data = snapshot{status: s, nodes: nodes, used: used}
+	for i := range n / 10 {
+		f.questions = append(f.questions, question.Question{ID: fmt.Sprintf("q-%d", i), From: nodes[2].Path,
+			Text: strings.Repeat(hostileText+"\n", i), Options: []string{"yes\x1b[2J", "no", hostileText}[:i%4],
+			Default: hostileText, Deadline: time.Now().Add(time.Hour)})
+		f.messages = append(f.messages, mail.Message{ID: fmt.Sprintf("m-%d", i), From: hostileText, Subject: hostileText})
+	}
 	return f
 }
 
@@ -90,6 +98,7 @@ func TestTopAnyKeys(t *testing.T) {
 		f := largeFleet(rapid.SampledFrom([]int{300, 25, 1, 0}).Draw(rt, "agents"))
 		all := f.data.nodes
 		d := newTopTest(t, f, 80, 24)
+		f.rule = hostileText
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0:
@@ -102,6 +111,10 @@ func TestTopAnyKeys(t *testing.T) {
 				d.m.Update(tea.PasteMsg{Content: rapid.SampledFrom([]string{"group-0", hostileText}).Draw(rt, "text")})
 			default:
 				d.press(rapid.SampledFrom(keys).Draw(rt, "key"))
+			}
+			if rapid.Bool().Draw(rt, "a second passes") {
+				d.m.inbox.asked, d.m.explain.at = time.Time{}, time.Time{}
+				d.draw()
 			}
 			d.checkScreen(rt)
 		}
@@ -135,11 +148,20 @@ func TestTopTooSmall(t *testing.T) {
 
 // BenchmarkTopFrame measures a frame of 300 agents, with the snapshot that comes once a second and without.
 func BenchmarkTopFrame(b *testing.B) {
-	for _, pane := range []string{"unchanged", "changed"} {
+	for _, pane := range []string{"log", "explain", "inbox", "changed"} {
 		b.Run(pane, func(b *testing.B) {
 			f := largeFleet(300)
 			m := newTopModel(f, terminal.NewPaint(true), f.data)
 			m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+			switch pane {
+			case "explain":
+				m.Update(keyOf("d"))
+			case "inbox":
+				m.Update(keyOf("i"))
+			}
+			if ask := m.ask(time.Now()); ask != nil {
+				m.Update(ask())
+			}
 			for b.Loop() {
 				if pane == "changed" {
 					m.Update(snapshotMsg{snapshot: f.data})

@@ -19,9 +19,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/look"
+	climail "github.com/coppice-dev/coppice/internal/cli/mail"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
+	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -107,6 +110,28 @@ func (f *liveFleet) explain(path string) (status.Explanation, error) {
 	ctx, cancel := context.WithTimeout(f.ctx, snapshotTimeout)
 	defer cancel()
 	return status.Explain.Call(ctx, f.client, status.ExplainRequest{Path: path})
+}
+
+func (f *liveFleet) inbox() (questions []question.Question, messages []mail.Message, err error) {
+	ctx, cancel := context.WithTimeout(f.ctx, snapshotTimeout)
+	defer cancel()
+	if questions, err = question.List.Call(ctx, f.client, question.ListRequest{}); err != nil {
+		return nil, nil, err
+	}
+	messages, err = mail.List.Call(ctx, f.client, mail.ListRequest{})
+	return questions, messages, err
+}
+
+func (f *liveFleet) answer(q question.Question, text string) (string, error) {
+	return climail.Answer(f.ctx, f.client, q, text)
+}
+
+func (f *liveFleet) read(id string) (mail.Message, error) {
+	all, err := mail.Read.Call(f.ctx, f.client, mail.IDs{IDs: []string{id}})
+	if err != nil || len(all) != 1 {
+		return mail.Message{ID: id}, err
+	}
+	return all[0], nil
 }
 
 func (f *liveFleet) act(path string, action control.Action) error {

@@ -64,15 +64,20 @@ func (m *topModel) fit() {
 	}
 }
 
+// wrapped breaks lines at spaces, and words that are wider than the screen.
+func wrapped(lines []string, hang, width int) []string {
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, "\t", "    ") // a tab has no width of its own
+	}
+	return terminal.WrapLines(terminal.WrapAll(lines, hang, width), width)
+}
+
 // fitView gives a view its content and size.
 func fitView(v *viewport.Model, lines []string, width, height int) {
 	v.SetWidth(width)
 	v.SetHeight(max(1, height))
 	v.SetContentLines(lines)
 }
-
-// cursor is a space in reverse video, which also works without colours.
-const cursor = "\x1b[7m \x1b[0m"
 
 // keyLine returns the line between the tree and the output: a question, the filter, a note, or the
 // keys.
@@ -83,7 +88,7 @@ func (m *topModel) keyLine() string {
 		return p.Bold(plaintext.Line(confirmation(m.pending.action, m.nodes, m.pending.path, m.width)))
 	case m.typing:
 		help := fmt.Sprintf("%d of %d; Enter keeps it, Esc clears it", len(m.rows), len(m.nodes))
-		return "/" + plaintext.Line(m.filter) + cursor + " " + p.Dim(help)
+		return m.inputLine("/", m.filter, help)
 	case m.note != "":
 		return plaintext.Line(strings.ReplaceAll(m.note, "\n", "; "))
 	case m.filter != "":
