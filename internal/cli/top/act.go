@@ -20,6 +20,15 @@ type topAction struct {
 	path   string
 }
 
+// suspend asks whether to suspend the selected node, or resumes one that is suspended or paused.
+func (m *topModel) suspend() tea.Cmd {
+	if n, ok := m.node(); ok && (n.State == status.StateSuspended || n.State == "paused") {
+		return m.act(topAction{control.Resume, n.Path})
+	}
+	m.pending = &topAction{control.Suspend, m.selected}
+	return nil
+}
+
 func (m *topModel) attach() tea.Cmd {
 	n, ok := m.node()
 	if !ok {

@@ -20,8 +20,8 @@ func askingFleet() *fakeFleet {
 	at := time.Now().Add(-5 * time.Minute)
 	f.questions = []question.Question{
 		{ID: "q-1", From: "t/api", Text: "Which name?", At: at, State: question.Open},
-		{ID: "q-2", From: "t/shop/web", Text: "Deploy\x1b[2J now?", Options: []string{"yes", "no"}, Default: "no", At: at,
-			Deadline: time.Now().Add(4*time.Minute + 30*time.Second), State: question.Open},
+		{ID: "q-2", From: "t/shop/web", Text: "Deploy\x1b[2J now?", Options: []string{"yes", "no"}, Default: "no",
+			At: at, Deadline: time.Now().Add(4*time.Minute + 30*time.Second), State: question.Open},
 	}
 	f.messages = []mail.Message{{ID: "m-1", From: "t/api", Subject: "a report", At: at}}
 	return f

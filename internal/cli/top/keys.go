@@ -16,7 +16,7 @@ type topKeys struct {
 	open, nextPane, log, explain, inbox                  key.Binding
 	filter, sort, wrap, help, back, quit                 key.Binding
 	collapse, collapseAll, expandAll                     key.Binding
-	stop, start, restart, attach                         key.Binding
+	stop, start, restart, suspend, attach                key.Binding
 }
 
 func newBinding(help, does string, keys ...string) key.Binding {
@@ -33,7 +33,7 @@ func newTopKeys() topKeys {
 		last:        newBinding("End G", "last: to the last row; in a log, follow it", "end", "G"),
 		left:        newBinding("← h", "left: in a log that is not wrapped", "left", "h"),
 		right:       newBinding("→ l", "right: in a log that is not wrapped", "right", "l"),
-		open:        newBinding("Enter", "open: what is below the tree, on the whole screen", "enter"),
+		open:        newBinding("Enter F4", "open: what is below the tree, on the whole screen", "enter", "f4"),
 		nextPane:    newBinding("Tab", "pane: the next one below the tree", "tab"),
 		log:         newBinding("l", "log: the output of the agent", "l"),
 		explain:     newBinding("d", "explain: why the node is in its state, and what is next", "d"),
@@ -43,14 +43,15 @@ func newTopKeys() topKeys {
 		collapse:    newBinding("Space", "collapse: the supervisor, or expand it", "space"),
 		collapseAll: newBinding("-", "collapse: all supervisors", "-"),
 		expandAll:   newBinding("+", "expand: all supervisors", "+", "="),
-		wrap:        newBinding("w", "wrap: long lines of output, or cut them", "w"),
-		stop:        newBinding("s", "stop: asks first", "s"),
-		start:       newBinding("S", "start", "S"),
-		restart:     newBinding("r", "restart: asks first", "r"),
+		wrap:        newBinding("w F6", "wrap: long lines of output, or cut them", "w", "f6"),
+		stop:        newBinding("s F9", "stop: asks first", "s", "f9"),
+		start:       newBinding("S F7", "start", "S", "f7"),
+		restart:     newBinding("r Ctrl-R", "restart: asks first", "r", "ctrl+r"),
+		suspend:     newBinding("p", "suspend: asks first; or resume what is suspended", "p"),
 		attach:      newBinding("a", "attach: to the terminal of the agent", "a"),
 		help:        newBinding("?", "help: all keys", "?"),
 		back:        newBinding("Esc", "back: to the tree; there, no filter", "esc"),
-		quit:        newBinding("q", "quit: or back to the tree", "q"),
+		quit:        newBinding("q F10", "quit: or back to the tree", "q", "f10"),
 	}
 }
 
@@ -59,14 +60,16 @@ func (k topKeys) all() []key.Binding {
 	return []key.Binding{
 		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.left, k.right,
 		k.open, k.nextPane, k.log, k.explain, k.inbox, k.filter, k.sort, k.collapse, k.collapseAll, k.expandAll,
-		k.wrap, k.stop, k.start, k.restart, k.attach, k.help, k.back, k.quit,
+		k.wrap, k.stop, k.start, k.restart, k.suspend, k.attach, k.help, k.back, k.quit,
 	}
 }
 
 // inList and inPane return the keys to name below the list and a pane. The most important come first,
 // since the line may be cut.
 func (k topKeys) inList() []key.Binding {
-	return []key.Binding{k.help, k.quit, k.open, k.nextPane, k.inbox, k.filter, k.sort, k.stop, k.restart, k.attach, k.start}
+	return []key.Binding{
+		k.help, k.quit, k.open, k.nextPane, k.inbox, k.filter, k.sort, k.stop, k.restart, k.attach, k.start, k.suspend,
+	}
 }
 
 func (k topKeys) inPane() []key.Binding {
@@ -85,12 +88,13 @@ func newRunKeys() runKeys {
 
 func (k runKeys) all() []key.Binding { return []key.Binding{k.quit, k.interrupt} }
 
-// shortHelp names keys in one line of at most width columns, each with the first word of its help.
+// shortHelp names keys in one line of at most width columns, each with its first name and the first word of its help.
 func shortHelp(keys []key.Binding, width int) string {
 	keys = slices.Clone(keys)
 	for i, k := range keys {
 		word, _, _ := strings.Cut(k.Help().Desc, ":")
-		keys[i].SetHelp(k.Help().Key, word)
+		name, _, _ := strings.Cut(k.Help().Key, " ")
+		keys[i].SetHelp(name, word)
 	}
 	m := help.New()
 	m.ShortSeparator, m.Styles = "  ", help.Styles{}

@@ -43,6 +43,8 @@ func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 		m.pending = &topAction{control.Stop, m.selected}
 	case key.Matches(msg, k.restart):
 		m.pending = &topAction{control.Restart, m.selected}
+	case key.Matches(msg, k.suspend):
+		return m.suspend()
 	case key.Matches(msg, k.start):
 		return m.act(topAction{control.Start, m.selected})
 	case key.Matches(msg, k.attach):

@@ -57,7 +57,8 @@ func (f *fakeFleet) inbox() ([]question.Question, []mail.Message, error) {
 func (f *fakeFleet) answer(q question.Question, text string) (string, error) {
 	f.calls = append(f.calls, fmt.Sprintf("answer %s %s", q.ID, text))
 	if f.fails == nil {
-		f.questions = slices.DeleteFunc(slices.Clone(f.questions), func(o question.Question) bool { return o.ID == q.ID })
+		same := func(o question.Question) bool { return o.ID == q.ID }
+		f.questions = slices.DeleteFunc(slices.Clone(f.questions), same)
 	}
 	return q.ID + " is answered", f.fails
 }
@@ -139,6 +140,7 @@ var specialKeys = map[string]rune{
 	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
 	"home": tea.KeyHome, "end": tea.KeyEnd, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace,
 	"tab": tea.KeyTab, "space": tea.KeySpace,
+	"f4": tea.KeyF4, "f6": tea.KeyF6, "f7": tea.KeyF7, "f9": tea.KeyF9, "f10": tea.KeyF10,
 }
 
 // keyOf returns the message of a key.
@@ -233,8 +235,18 @@ func TestTopAsks(t *testing.T) {
 		{[]string{"home", "s"}, "stop all 4 agents? y/N", "y", []string{"stop t"}},
 		{[]string{"g", "r"}, "restart all 4 agents? y/N", "y", []string{"restart t"}},
 		{[]string{"S"}, "start t/shop/web: done", "up", []string{"start t/shop/web"}},
+		{[]string{"f9"}, "stop t/shop/web? y/N", "y", []string{"stop t/shop/web"}},
+		{[]string{"f7"}, "start t/shop/web: done", "up", []string{"start t/shop/web"}},
+		{[]string{"ctrl+r"}, "restart t/shop/web? y/N", "y", []string{"restart t/shop/web"}},
+		{[]string{"p"}, "suspend t/shop/web? y/N", "y", []string{"suspend t/shop/web"}},
+		{[]string{"p"}, "suspend t/shop/web? y/N", "p", nil},
+		{[]string{"end", "p"}, "resume t/zzz: done", "y", []string{"resume t/zzz"}},
 	} {
-		d := newTopTest(t, shopFleet(), 80, 24)
+		f := shopFleet()
+		if slices.Contains(test.keys, "end") {
+			f.data.nodes = append(f.data.nodes, status.Node{Path: "t/zzz", Kind: "agent", State: status.StateSuspended})
+		}
+		d := newTopTest(t, f, 80, 24)
 		d.press(test.keys...)
 		d.shows(test.question)
 		d.press(test.then)
@@ -279,7 +291,8 @@ func TestTopHeadline(t *testing.T) {
 		if got := newTopTest(t, f, 200, 24).m.lines()[0]; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got, _, narrow := strings.Cut(newTopTest(t, f, 24, 24).m.lines()[0], "…"); !narrow || !strings.HasPrefix(want, got) {
+		got, _, narrow := strings.Cut(newTopTest(t, f, 24, 24).m.lines()[0], "…")
+		if !narrow || !strings.HasPrefix(want, got) {
 			t.Errorf("%q, want the beginning of %q", got, want)
 		}
 	}
@@ -506,6 +519,7 @@ func TestTopKeys(t *testing.T) {
 	symbols := map[string]string{
 		"↑": "up", "↓": "down", "←": "left", "→": "right", "PgUp": "pgup", "PgDn": "pgdown",
 		"Home": "home", "End": "end", "Enter": "enter", "Esc": "esc", "Space": "space", "Tab": "tab",
+		"F4": "f4", "F6": "f6", "F7": "f7", "F9": "f9", "F10": "f10", "Ctrl-R": "ctrl+r",
 	}
 	for _, k := range newTopKeys().all() {
 		for _, name := range k.Keys() {

@@ -56,7 +56,8 @@ func largeFleet(n int) *fakeFleet {
 		f.questions = append(f.questions, question.Question{ID: fmt.Sprintf("q-%d", i), From: nodes[2].Path,
 			Text: strings.Repeat(hostileText+"\n", i), Options: []string{"yes\x1b[2J", "no", hostileText}[:i%4],
 			Default: hostileText, Deadline: time.Now().Add(time.Hour)})
-		f.messages = append(f.messages, mail.Message{ID: fmt.Sprintf("m-%d", i), From: hostileText, Subject: hostileText})
+		m := mail.Message{ID: fmt.Sprintf("m-%d", i), From: hostileText, Subject: hostileText}
+		f.messages = append(f.messages, m)
 	}
 	return f
 }
