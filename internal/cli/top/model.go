@@ -191,7 +191,7 @@ func (m *topModel) key(msg tea.KeyPressMsg) tea.Cmd {
 	}
 	switch {
 	case m.tooSmall(): // nothing is done unseen
-		if key.Matches(msg, m.keys.quit) {
+		if key.Matches(msg, m.keys.quit) && !m.typing && m.inbox.answering == nil {
 			return tea.Quit
 		}
 	case m.pending != nil:

@@ -46,9 +46,10 @@ func (m *topModel) lines() []string {
 	if m.height > 0 && len(lines) > m.height {
 		lines = lines[:m.height]
 	}
-	if m.width > 0 {
-		for i, line := range lines {
-			lines[i] = ansi.Truncate(line, m.width, "…")
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, "\t", " ") // a tab has no width of its own
+		if m.width > 0 {
+			lines[i] = ansi.Truncate(lines[i], m.width, "…")
 		}
 	}
 	return lines
@@ -67,7 +68,7 @@ func (m *topModel) fit() {
 // wrapped breaks lines at spaces, and words that are wider than the screen.
 func wrapped(lines []string, hang, width int) []string {
 	for i, line := range lines {
-		lines[i] = strings.ReplaceAll(line, "\t", "    ") // a tab has no width of its own
+		lines[i] = strings.ReplaceAll(line, "\t", "    ") // as in a log
 	}
 	return terminal.WrapLines(terminal.WrapAll(lines, hang, width), width)
 }
