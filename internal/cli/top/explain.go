@@ -45,12 +45,7 @@ func (v *explainView) ask(fleet topFleet, n status.Node, now time.Time) tea.Cmd 
 }
 
 // take receives an explanation.
-func (v *explainView) take(x explanation) {
-	if v.node.Path != x.node.Path {
-		v.view.GotoTop()
-	}
-	v.explanation, v.asking = x, false
-}
+func (v *explainView) take(x explanation) { v.explanation, v.asking = x, false }
 
 // withoutClocks returns a node without the times that go on while nothing happens.
 func withoutClocks(n status.Node) status.Node {

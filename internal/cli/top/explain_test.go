@@ -49,11 +49,13 @@ func TestTopExplainAsks(t *testing.T) {
 	wants("it stops", "t/shop/web")
 	now = now.Add(explainInterval)
 	wants("it is old", "t/shop/web")
-	ask := func() { d.m.Update(keyOf("down")) }
-	ask()
+	d.m.Update(keyOf("down"))
 	wants("another one is selected", "t/shop/flaky")
 	d.m.Update(keyOf("?"))
+	now = now.Add(explainInterval)
+	wants("the help is shown")
 	d.m.Update(keyOf("esc"))
+	wants("it is shown again", "t/shop/flaky")
 	d.m.Update(keyOf("l"))
 	now = now.Add(explainInterval)
 	wants("the log is shown again")
@@ -81,6 +83,9 @@ func TestTopExplain(t *testing.T) {
 	d.shows("── t ──", "select an agent")
 	d.press("tab", "?", "esc") // the help returns to where it was asked for
 	d.shows("── t: explain ──")
+	if d.m.screen != showPane {
+		t.Error("the help returns to the list")
+	}
 	d.press("esc")
 	d.shows("> t (one_for_one)")
 	f.fails = errors.New("it\nfails")
@@ -95,6 +100,14 @@ func TestTopExplain(t *testing.T) {
 	if got := d.m.explain.view.YOffset(); got == 0 {
 		t.Errorf("it is not scrolled:\n%s", d.screen())
 	}
+	f.data.nodes = slices.Delete(slices.Clone(f.data.nodes), 2, 3) // it goes, and the next one is selected
+	d.m.Update(snapshotMsg{snapshot: f.data})
+	d.press()
+	d.shows("── t/shop/flaky: explain")
+	if got := d.m.explain.view.YOffset(); got != 0 {
+		t.Errorf("it begins at line %d", got)
+	}
+	d.press("end")
 	d.press("q", "k")
 	d.press("enter")
 	if got := d.m.explain.view.YOffset(); got != 0 {
