@@ -185,7 +185,7 @@ func TestLiveViewEnds(t *testing.T) {
 	text := newScreen(t, dir, 80, 24, "coppice run").wantEnd(0)
 	for _, want := range []string{
 		`^└─ a +stopped +2 +2/20 in 1h +- +ended well, restarts on fail.*…$`,
-		`^ended after \d+m?s$`,
+		`^ended after [\d.]+m?s$`,
 		`^t/a \| fine$`,
 		`^t \* stopping everything: all children are done$`, // the last line is not lost
 		`^failures: t/a 1x$`,
