@@ -97,7 +97,8 @@ func shopFleet() *fakeFleet {
 	}
 	f := &fakeFleet{text: map[string][]string{}}
 	f.data = snapshot{
-		status: status.Status{Project: "t", Summary: map[string]int{"running": 3}, Controller: status.Controller{Uptime: 90}},
+		status: status.Status{Project: "t", Summary: map[string]int{"running": 3},
+			Controller: status.Controller{Uptime: 90}},
 		nodes: []status.Node{
 			{Path: "t", Kind: "supervisor", State: status.StateRunning, Strategy: "one_for_one"},
 			{Path: "t/shop", Kind: "supervisor", State: status.StateRunning, Strategy: "one_for_all"},

@@ -37,7 +37,7 @@ func newTopKeys() topKeys {
 		nextPane:    newBinding("Tab", "pane: the next one below the tree", "tab"),
 		log:         newBinding("l", "log: the output of the agent", "l"),
 		explain:     newBinding("d", "explain: why the node is in its state, and what is next", "d"),
-		inbox:       newBinding("i", "inbox: questions to you and unread mail; there, Enter answers or reads", "i"),
+		inbox:       newBinding("i", "inbox: questions and unread mail; there, Enter answers or reads", "i"),
 		filter:      newBinding("/", "filter: rows whose path or state has the text", "/"),
 		sort:        newBinding("o", "sort: by the next column", "o"),
 		collapse:    newBinding("Space", "collapse: the supervisor, or expand it", "space"),

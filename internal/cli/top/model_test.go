@@ -27,13 +27,17 @@ func TestTopFirstChoice(t *testing.T) {
 		change func(d *snapshot)
 		want   string
 	}{
-		"first agent":       {func(*snapshot) {}, "t/shop/web"},
-		"needs a person":    {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "coppice.toml"}, {Path: "t/api"}} }, "t/api"},
-		"paused supervisor": {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "t/shop"}} }, "t/shop"},
-		"the root itself":   {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "t"}} }, "t/shop/web"},
-		"an older daemon":   {func(d *snapshot) { d.nodes[5].State = "quarantined" }, "t/fla"},
-		"no agents":         {func(d *snapshot) { d.nodes = d.nodes[:2] }, "t/shop"},
-		"nothing but root":  {func(d *snapshot) { d.nodes = d.nodes[:1] }, "t"},
+		"first agent": {func(*snapshot) {}, "t/shop/web"},
+		"needs a person": {func(d *snapshot) {
+			d.status.Attention = []status.Attention{{Path: "coppice.toml"}, {Path: "t/api"}}
+		}, "t/api"},
+		"paused supervisor": {func(d *snapshot) {
+			d.status.Attention = []status.Attention{{Path: "t/shop"}}
+		}, "t/shop"},
+		"the root itself":  {func(d *snapshot) { d.status.Attention = []status.Attention{{Path: "t"}} }, "t/shop/web"},
+		"an older daemon":  {func(d *snapshot) { d.nodes[5].State = "quarantined" }, "t/fla"},
+		"no agents":        {func(d *snapshot) { d.nodes = d.nodes[:2] }, "t/shop"},
+		"nothing but root": {func(d *snapshot) { d.nodes = d.nodes[:1] }, "t"},
 	} {
 		f := shopFleet()
 		test.change(&f.data)
@@ -85,7 +89,8 @@ func TestTopAsks(t *testing.T) {
 	}
 	for _, width := range []int{20, 30, 80} {
 		path := "t/" + strings.Repeat("name-", 10) + "web"
-		nodes := append(shopFleet().data.nodes, status.Node{Path: path, Kind: "agent"}, status.Node{Path: path + "2", Kind: "supervisor"})
+		nodes := append(shopFleet().data.nodes, status.Node{Path: path, Kind: "agent"},
+			status.Node{Path: path + "2", Kind: "supervisor"})
 		for _, p := range []string{path, path + "2", "t"} {
 			got := confirmation(control.Stop, nodes, p, width)
 			if !strings.HasSuffix(got, "? y/N") || width >= 40 && ansi.StringWidth(got) > width {
@@ -98,9 +103,10 @@ func TestTopAsks(t *testing.T) {
 // What needs a person is counted first, once, and also fits on a narrow screen.
 func TestTopHeadline(t *testing.T) {
 	t.Parallel()
+	const problems = "needs you: 2 questions, 1 given up, 1 rejected, 1 parked task, 3 messages"
 	for want, change := range map[string]func(d *snapshot){
 		"t  3 running  1 stopped  up 1m30s": func(*snapshot) {},
-		"t  needs you: 2 questions, 1 given up, 1 rejected, 1 parked task, 3 messages  3 running  up 1m30s": func(d *snapshot) {
+		"t  " + problems + "  3 running  up 1m30s": func(d *snapshot) {
 			d.nodes[5].State = "given_up"
 			d.status.NeedsInput, d.status.Inbox = 1, status.Inbox{Questions: 2, Parked: 1, Mail: 3}
 			d.status.Attention = []status.Attention{
@@ -202,7 +208,8 @@ func TestTopMoves(t *testing.T) {
 	t.Parallel()
 	f := shopFleet()
 	for i := range 40 {
-		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent", State: status.StateRunning})
+		f.data.nodes = append(f.data.nodes, status.Node{Path: fmt.Sprintf("t/z%02d", i), Kind: "agent",
+			State: status.StateRunning})
 	}
 	d := newTopTest(t, f, 80, 24)
 	for _, test := range []struct{ keys, want string }{
@@ -311,8 +318,10 @@ func TestTopSizes(t *testing.T) {
 	long := "t/shop/" + strings.Repeat("long-", 9) + "agent" // 50 letters
 	at := time.Now().Add(5 * time.Minute)
 	f.data.nodes = append(f.data.nodes[:4:4], append([]status.Node{
-		{Path: long, Kind: "agent", State: status.StateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600, LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
-		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at, LastExit: "exit code 7", Failed: true},
+		{Path: long, Kind: "agent", State: status.StateRunning, Incarnation: 12, Restarts: 345, Uptime: 3600,
+			LimitMax: 400, InWindow: 345, LimitCounts: "starts"},
+		{Path: long + "2", Kind: "agent", State: "restarting", Incarnation: 1, NextAt: &at,
+			LastExit: "exit code 7", Failed: true},
 		{Path: "t/日本語\u202e\x1b[2J" + strings.Repeat("語", 20), Kind: "agent", State: status.StateRunning, Uptime: 1},
 	}, f.data.nodes[4:]...)...)
 	hostile := "\x1b[2J\x1b]52;c;eA==\x07hostile\u009b2J\u202e\xff " + strings.Repeat("x語", 300)
