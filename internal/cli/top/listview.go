@@ -25,7 +25,7 @@ func (m *topModel) visible() int {
 func (m *topModel) listLines() []string {
 	p := m.paint
 	if m.table == nil {
-		m.table = m.layOut()
+		m.table, m.counts = m.layOut(), m.countText()
 	}
 	tree, rows := m.table, m.visible()
 	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // keep the selected row visible
@@ -80,11 +80,16 @@ func (m *topModel) layOut() []string {
 	return show.NodeTable(nodes, columns, 0, width, m.paint)
 }
 
-// headline counts what needs a person, and then all other agents by state. It says why if that is unknown.
+// headline returns the counts, or why they are unknown.
 func (m *topModel) headline() string {
 	if m.err != nil {
 		return m.paint.Red(plaintext.Line(oneLine(m.err)))
 	}
+	return m.counts
+}
+
+// countText counts what needs a person, and then all other agents by state.
+func (m *topModel) countText() string {
 	parts := []string{m.paint.Bold(plaintext.Line(m.status.Project))}
 	if needs := m.needs(); len(needs) > 0 {
 		parts = append(parts, "needs you: "+strings.Join(needs, ", "))

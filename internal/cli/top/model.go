@@ -48,6 +48,7 @@ type topModel struct {
 
 	rows      []status.Node // the nodes that match the filter, in order
 	table     []string      // header and rows as text; nil if they have changed since
+	counts    string        // the first line, as old as the table
 	order     topOrder
 	filter    string
 	typing    bool            // the filter is being edited
