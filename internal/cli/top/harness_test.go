@@ -74,6 +74,8 @@ func (f *fakeFleet) act(path string, action control.Action) error {
 	return f.fails
 }
 
+func (f *fakeFleet) seen() { f.calls = append(f.calls, "seen") }
+
 func (f *fakeFleet) follow(path string) { f.followed = path }
 
 func (f *fakeFleet) output() logTail {

@@ -33,6 +33,8 @@ type topFleet interface {
 	follow(path string)
 	// output returns the end of the output of the followed agent.
 	output() logTail
+	// seen tells the daemon that a person looks, so that nobody is notified of what is on the screen.
+	seen()
 	// attach attaches the terminal to an agent.
 	attach(path string, done func(error) tea.Msg) tea.Cmd
 }
@@ -60,6 +62,8 @@ type topModel struct {
 	pending   *topAction // waits for confirmation
 	note      string     // the result of the last key
 	noteID    int        // number of the current note
+	pressed   bool       // a key, since the daemon was told that a person looks
+	told      time.Time  // when it was told that
 	truncated bool       // cut long lines of output instead of wrapping them
 	pane      pane
 	explain   explainView
@@ -133,7 +137,7 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 	case tea.WindowSizeMsg:
 		m.width, m.height, m.table = msg.Width, msg.Height, nil
 	case tea.KeyPressMsg:
-		m.note = ""
+		m.note, m.pressed = "", true
 		return m.key(msg)
 	case tea.PasteMsg:
 		switch {
@@ -167,9 +171,24 @@ func (m *topModel) update(msg tea.Msg) tea.Cmd {
 		}
 		return tea.Tick(refreshInterval, func(time.Time) tea.Msg { return refreshMsg{} })
 	case refreshMsg:
-		return m.fetch
+		return tea.Batch(m.fetch, m.seen(time.Now()))
 	}
 	return nil
+}
+
+// seenInterval is the time between two calls that tell the daemon that a person looks.
+const seenInterval = 20 * time.Second
+
+// seen returns a command that tells the daemon that a person looks, if he has pressed a key.
+func (m *topModel) seen(now time.Time) tea.Cmd {
+	if !m.pressed || now.Sub(m.told) < seenInterval {
+		return nil
+	}
+	m.pressed, m.told = false, now
+	return func() tea.Msg {
+		m.fleet.seen()
+		return nil
+	}
 }
 
 // keepNote shows a note that no timer clears, while something is being done.

@@ -431,3 +431,31 @@ func TestTopKeysDocs(t *testing.T) {
 		}
 	}
 }
+
+// The daemon is told that a person looks when a key was pressed, every 20 s at most, and not while top is only open.
+func TestTopSeen(t *testing.T) {
+	t.Parallel()
+	f := shopFleet()
+	d := newTopTest(t, f, 80, 24)
+	now := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		key   string
+		want  bool
+	}{
+		{0, "", false}, {0, "down", true}, {time.Second, "up", false}, {18 * time.Second, "", false},
+		{time.Second, "", true}, {time.Hour, "", false}, {0, "down", true},
+	} {
+		now = now.Add(step.after)
+		if step.key != "" {
+			d.press(step.key)
+		}
+		f.calls = nil
+		if cmd := d.m.seen(now); cmd != nil {
+			cmd()
+		}
+		if got := slices.Equal(f.calls, []string{"seen"}); got != step.want {
+			t.Errorf("%+v: %q", step, f.calls)
+		}
+	}
+}

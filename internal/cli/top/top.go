@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/mail"
+	"github.com/coppice-dev/coppice/internal/notify"
 	"github.com/coppice-dev/coppice/internal/output"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -137,6 +138,12 @@ func (f *liveFleet) read(id string) (mail.Message, error) {
 func (f *liveFleet) act(path string, action control.Action) error {
 	_, err := control.Act.Call(f.ctx, f.client, control.ActRequest{Path: path, Action: action})
 	return err
+}
+
+func (f *liveFleet) seen() {
+	ctx, cancel := context.WithTimeout(f.ctx, snapshotTimeout)
+	defer cancel()
+	notify.Look.Call(ctx, f.client, api.None{}) // without it, somebody is notified of what he has seen
 }
 
 func (f *liveFleet) follow(path string) {
