@@ -40,6 +40,12 @@ type Used struct {
 	ProcessLimit uint64  `json:"process_limit,omitempty" doc:"Processes and threads; missing without a limit."`
 }
 
+// Resources returns what is used.
+func (u Used) Resources() Resources {
+	return Resources{CPU: u.CPU, CPUTime: time.Duration(u.CPUSeconds * float64(time.Second)), Memory: u.Memory,
+		Processes: u.Processes}
+}
+
 // Timing of a Service. A measurement reads a file of each process of the machine.
 const (
 	minInterval = 2 * time.Second  // between two measurements

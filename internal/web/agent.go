@@ -115,7 +115,7 @@ func (s *pages) uses(ctx context.Context, path string) (part, error) {
 	all, _ := usage.Show.Call(ctx, s.Client, usage.ShowRequest{Path: path})
 	var facts []fact
 	for _, u := range all {
-		r := usage.Resources{CPU: u.CPU, Memory: u.Memory}
+		r := u.Resources()
 		facts = []fact{
 			{"Memory", of(r.Bytes(), u.MemoryLimit > 0, usage.Resources{Memory: uint64(u.MemoryLimit)}.Bytes())},
 			{"Processor", of(r.Processor(), u.CPULimit > 0, usage.Resources{CPU: u.CPULimit}.Processor())},

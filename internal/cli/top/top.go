@@ -4,6 +4,7 @@ package top
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +88,6 @@ type snapshot struct {
 type liveFleet struct {
 	ctx    context.Context
 	client *api.Client
-	meter  usage.Meter
 	tail   logFollower
 }
 
@@ -103,7 +103,14 @@ func (f *liveFleet) fetch() (d snapshot, err error) {
 	if d.nodes, err = status.List.Call(ctx, f.client, status.ListRequest{}); err != nil {
 		return d, err
 	}
-	d.used = f.meter.Sample(d.nodes, d.status.Controller)
+	all, err := usage.Show.Call(ctx, f.client, usage.ShowRequest{})
+	if errors.Is(err, api.ErrDown) || errors.Is(err, api.ErrLost) {
+		return d, err
+	}
+	d.used = make(map[string]usage.Resources, len(all)) // nothing of an older daemon
+	for _, u := range all {
+		d.used[u.Path] = u.Resources()
+	}
 	return d, nil
 }
 
