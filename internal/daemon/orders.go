@@ -23,7 +23,8 @@ func (c *Controller) openOrders(ctx context.Context) (err error) {
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Checks: c.checks, Orders: c.opts.Tree.Orders,
 		Logger:  c.opts.Logger,
-		Environ: host.environ, Span: c.traces.OrderEnviron, Task: host.submit, Held: host.held(), Paced: func() { wake(c.lasting.look) },
+		Environ: host.environ, Span: c.traces.OrderEnviron, Task: host.submit, Held: host.held(),
+		Paced: func() { wake(c.lasting.look) },
 	})
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)

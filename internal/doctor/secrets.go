@@ -42,12 +42,13 @@ func (d *doctor) outgoing(ctx context.Context) {
 	for _, n := range all {
 		if n.Error != "" {
 			failed++
-			d.note("notify", LevelProblem, "coppice notify test "+n.Name, "%s: the last message was not delivered: %s", n.Name,
-				n.Error)
+			d.note("notify", LevelProblem, "coppice notify test "+n.Name,
+				"%s: the last message was not delivered: %s", n.Name, n.Error)
 		}
 	}
 	if failed == 0 {
-		d.note("notify", LevelOK, "", "%s", plaintext.Plural(len(all), "way")+" to notify people, and no message has failed")
+		ways := plaintext.Plural(len(all), "way")
+		d.note("notify", LevelOK, "", "%s to notify people, and no message has failed", ways)
 	}
 }
 

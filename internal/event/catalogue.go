@@ -353,8 +353,8 @@ func orderEntries() []Entry {
 	run := []string{"order its name", "run the run's name", "attempt of the run, from 1", "reason for the run",
 		"events the number of events that have fired it", "causes orders that have led to the run"}
 	over := append(slices.Clone(run), "status of the run", "again true if another attempt follows",
-		"duration_ms its duration",
-		"started_at when its attempt has begun", "ended_at when that has ended", fieldCode, fieldSignal, fieldError, "task the created task")
+		"duration_ms its duration", "started_at when its attempt has begun", "ended_at when that has ended", fieldCode,
+		fieldSignal, fieldError, "task the created task")
 	return []Entry{
 		{OrderFired, "a run of an order starts", run},
 		{OrderCompleted, "a run of an order has succeeded", over},

@@ -18,8 +18,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/event/feed"
 	"github.com/coppice-dev/coppice/internal/output"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/token"
+	"github.com/coppice-dev/coppice/internal/usage"
 )
 
 // Fleet is a scripted daemon. Its methods may be called at any time.
@@ -122,6 +124,11 @@ func (f *Fleet) Register(s *api.Server) {
 	output.HandleUnfinished(s, f.Unfinished)
 	api.HandleAttach(s, f.Attach)
 	control.Register(s, f)
+	(&usage.Service{
+		Nodes:  func(ctx context.Context, path string) ([]status.Node, error) { return f.Nodes(ctx, path) },
+		Host:   "n1", // as in Sample
+		Limits: func(string) spec.Limits { return spec.Limits{} },
+	}).Register(s)
 	status.Get.Handle(s, func(ctx context.Context, _ token.Caller, _ api.None) (status.Status, error) {
 		return f.Status(ctx)
 	})
