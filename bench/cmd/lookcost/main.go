@@ -41,8 +41,10 @@ func main() {
 	}
 }
 
-// upTime bounds the start of all agents.
-const upTime = 2 * time.Minute
+const (
+	upTime   = 3 * time.Minute // for the start of all processes
+	askPause = time.Second
+)
 
 func measure(impl, program string, n, rounds int) (row report.Row, err error) {
 	dir, err := os.MkdirTemp("", "lookcost-")
@@ -147,6 +149,7 @@ func ofCompose(program, dir string, n, rounds int, into map[string]float64) erro
 	}
 	cmd := exec.Command(program, "up", "-f", "compose.yaml", "-t=false", "-p", port, "-L", "log")
 	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // it would leave its processes behind
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -155,11 +158,12 @@ func ofCompose(program, dir string, n, rounds int, into map[string]float64) erro
 		cmd.Wait() // it ends with the code of an agent that it has stopped
 	}()
 	c, url := newClient(), "http://"+address+"/processes"
-	if err := c.awaitRunning(url, n); err != nil {
+	if into["page_first_ms"], into["page_kb"], err = c.awaitRunning(url, n); err != nil {
 		return err
 	}
-	if into["page_first_ms"], into["page_kb"], err = c.get(url); err != nil {
-		return err
+	if into["page_first_ms"] > 1000 { // a minute for 1,000 processes, each of which it measures for a while
+		into["page_p50_ms"] = into["page_first_ms"]
+		return nil
 	}
 	into["page_p50_ms"], _, err = c.median(url, rounds)
 	return err
@@ -208,7 +212,7 @@ func newClient() *client {
 	if err != nil {
 		panic(err) // without options it does not fail
 	}
-	return &client{http.Client{Jar: jar, Timeout: time.Minute}}
+	return &client{http.Client{Jar: jar, Timeout: upTime}}
 }
 
 // get returns the time until an answer was read, in ms, and its size as it was sent, in kB.
@@ -244,29 +248,35 @@ func (c *client) median(url string, rounds int) (ms, kb float64, err error) {
 	return report.Summarize(all).Median, kb, nil
 }
 
-// awaitRunning waits until process-compose lists n running processes.
-func (c *client) awaitRunning(url string, n int) error {
-	for end := time.Now().Add(upTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+// awaitRunning waits until process-compose lists n running processes, and returns how long that answer has taken, in ms,
+// and its size, in kB.
+func (c *client) awaitRunning(url string, n int) (ms, kb float64, err error) {
+	for end := time.Now().Add(upTime); time.Now().Before(end); time.Sleep(askPause) {
+		began := time.Now()
 		resp, err := c.Client.Get(url)
 		if err != nil {
 			continue // it does not listen yet
 		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		took := time.Since(began)
 		var list struct {
 			Data []struct {
 				Running bool `json:"is_running"`
 			}
 		}
-		err = json.NewDecoder(resp.Body).Decode(&list)
-		resp.Body.Close()
+		if err != nil || json.Unmarshal(body, &list) != nil {
+			continue
+		}
 		running := 0
 		for _, p := range list.Data {
 			if p.Running {
 				running++
 			}
 		}
-		if err == nil && running == n {
-			return nil
+		if running == n {
+			return float64(took.Microseconds()) / 1000, float64(len(body)) / 1000, nil
 		}
 	}
-	return fmt.Errorf("process-compose has not started %d processes within %v", n, upTime)
+	return 0, 0, fmt.Errorf("process-compose has not started %d processes within %v", n, upTime)
 }
