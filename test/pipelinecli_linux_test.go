@@ -84,6 +84,8 @@ func TestPipelineCommands(t *testing.T) {
 				if w.At == nil || w.At.Task != id || w.At.Attempt != 1 || w.At.Stage != "implement" ||
 					w.At.Mode != "maintenance" || w.At.Since.Before(w.At.BeganAt) || w.At.Incarnation != w.Incarnation {
 					t.Errorf("%s: %+v", when, w.At)
+				} else if _, err := os.Stat(filepath.Join(w.At.Worktree, ".git")); err != nil {
+					t.Errorf("%s: %q is no worktree: %v", when, w.At.Worktree, err)
 				}
 			} else if w.At != nil || !w.Running {
 				t.Errorf("%s: %+v", when, w)

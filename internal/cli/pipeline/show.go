@@ -181,18 +181,18 @@ func workerLines(all []workers.Worker, now time.Time, width int, p terminal.Pain
 	}
 	var rows [][]string
 	for _, w := range all {
-		row := []string{terminal.Cell(w.Path), terminal.Cell(w.State), "-", "-", "-", "-", "-"}
+		row := []string{terminal.Cell(w.Path), terminal.Cell(w.State), "-", "-", "-", "-", "-", "-"}
 		if at := w.At; at != nil {
 			stage := at.Stage
 			if stage == "" {
 				stage = "prepares"
 			}
 			row = append(row[:2], terminal.Cell(at.Task), fmt.Sprint(at.Attempt), dash(at.Mode), terminal.Cell(stage),
-				fmt.Sprintf("%s, for %s", terminal.Clock(at.Since, now), terminal.Age(at.Since, now)))
+				fmt.Sprintf("%s, for %s", terminal.Clock(at.Since, now), terminal.Age(at.Since, now)), dash(at.Worktree))
 		}
 		rows = append(rows, row)
 	}
-	return terminal.Table([]string{"WORKER", "STATE", "TASK", "ATTEMPT", "MODE", "STAGE", "SINCE"}, rows, width,
+	return terminal.Table([]string{"WORKER", "STATE", "TASK", "ATTEMPT", "MODE", "STAGE", "SINCE", "WORKTREE"}, rows, width,
 		terminal.BoldHeader(p))
 }
 

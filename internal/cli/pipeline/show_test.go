@@ -34,7 +34,7 @@ func TestDetailLines(t *testing.T) {
 			{Name: "test"}, {Name: "security"}, {Name: "release"}, {Name: "archive"}},
 		Unconfined: "no Landlock",
 		Workers: []workers.Worker{{Path: "t/fixer/fixer-1", State: "running", At: &progress.Progress{
-			Task: "t-1\x1b[31m", Attempt: 2, Since: now.Add(-time.Minute)}}},
+			Task: "t-1\x1b[31m", Attempt: 2, Since: now.Add(-time.Minute), Worktree: "/w/t-1\x1b[2J"}}},
 		Attempts: []task.Tried{{Task: "t-1", Attempt: task.Attempt{
 			Number: 1, By: "t/fixer/fixer-1", BeganAt: now.Add(-time.Hour), EndedAt: now.Add(-2 * time.Minute),
 			Outcome: outcome.Report{Kind: outcome.Completed, Summary: "done\x1b]0;title\x07"},
@@ -48,7 +48,7 @@ func TestDetailLines(t *testing.T) {
 		"3 ready, 0 in progress, 0 for you; one is tried, which decides whether the others are claimed: t-9",
 		"maintenance; evolution for priority 0 or 1; evolution for all tasks", "branch       checked out",
 		"/x; not /x/y; not enforced: no Landlock", "evolution and label a or b and paths docs", "200,000", "(off)",
-		"(Coppice merges the change)", "prepares  15:03:05, for 1m00s", "58m00s",
+		"(Coppice merges the change)", "prepares  15:03:05, for 1m00s  /w/t-1", "58m00s",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

@@ -25,6 +25,7 @@ type Progress struct {
 	Mode        string    `json:"mode,omitempty" doc:"The mode of the task; missing until it is chosen."`
 	Stage       string    `json:"stage,omitempty" doc:"The stage; missing while the repository is opened and the worktree made."`
 	Since       time.Time `json:"since" doc:"When the stage began."`
+	Worktree    string    `json:"worktree,omitempty" doc:"The directory of its worktree; missing until it is made."`
 }
 
 // String returns the progress in a line, as the worker reports it with sd_notify.

@@ -57,6 +57,8 @@ func (s *site) inTree(
 		}
 		return nil, err
 	}
+	s.progress.Worktree = s.tree.Path
+	s.announce(s.progress)
 	defer func() {
 		if s.tree.Release() == nil && ctx.Err() == nil {
 			s.remove(ctx, at)
