@@ -248,8 +248,8 @@ func (c *client) median(url string, rounds int) (ms, kb float64, err error) {
 	return report.Summarize(all).Median, kb, nil
 }
 
-// awaitRunning waits until process-compose lists n running processes, and returns how long that answer has taken, in ms,
-// and its size, in kB.
+// awaitRunning waits until process-compose lists n running processes, and returns how long that answer has taken, in
+// ms, and its size, in kB.
 func (c *client) awaitRunning(url string, n int) (ms, kb float64, err error) {
 	for end := time.Now().Add(upTime); time.Now().Before(end); time.Sleep(askPause) {
 		began := time.Now()

@@ -187,13 +187,14 @@ func workerLines(all []workers.Worker, now time.Time, width int, p terminal.Pain
 			if stage == "" {
 				stage = "prepares"
 			}
+			since := fmt.Sprintf("%s, for %s", terminal.Clock(at.Since, now), terminal.Age(at.Since, now))
 			row = append(row[:2], terminal.Cell(at.Task), fmt.Sprint(at.Attempt), dash(at.Mode), terminal.Cell(stage),
-				fmt.Sprintf("%s, for %s", terminal.Clock(at.Since, now), terminal.Age(at.Since, now)), dash(at.Worktree))
+				since, dash(at.Worktree))
 		}
 		rows = append(rows, row)
 	}
-	return terminal.Table([]string{"WORKER", "STATE", "TASK", "ATTEMPT", "MODE", "STAGE", "SINCE", "WORKTREE"}, rows, width,
-		terminal.BoldHeader(p))
+	header := []string{"WORKER", "STATE", "TASK", "ATTEMPT", "MODE", "STAGE", "SINCE", "WORKTREE"}
+	return terminal.Table(header, rows, width, terminal.BoldHeader(p))
 }
 
 func attemptLines(all []task.Tried, now time.Time, width int, p terminal.Paint) []string {
