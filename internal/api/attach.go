@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// Viewer is who sees an agent's terminal.
+// Viewer is the client's side of a connection with an agent's terminal.
 type Viewer struct {
 	Input  io.Reader // nil for viewers that only watch
 	Output io.Writer
 	Sizes  <-chan [2]uint16 // rows and columns of the viewer's terminal; may be nil
-	// Earlier is how many bytes of earlier output of the incarnation come first, at most MaxEarlier. With 0 a few
-	// lines come, also of an incarnation before.
+	// Earlier is the number of bytes of this incarnation's earlier output to send first, at most MaxEarlier. 0 sends
+	// the last few lines, which may be those of a previous incarnation.
 	Earlier int
 	// Resized is called with the size of the agent's terminal: before the output, unless the agent was started by an
 	// older version, and whenever it changes. It may be nil.

@@ -19,7 +19,7 @@ const (
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
 	// reportSpan is the time that the first report covers; maxReportSpan bounds that of all reports.
 	reportSpan, maxReportSpan = 24 * time.Hour, 7 * 24 * time.Hour
-	// presence is how long people are not told of what they were looking at.
+	// presence is the time after an action of a person during which needs are held back.
 	presence = time.Minute
 )
 
@@ -54,11 +54,11 @@ type Input struct {
 	Now     time.Time // local
 	Project string
 	Needs   []Need // all that there are
-	// Seen is when a person has last done something where needs are shown; zero for never.
+	// Seen is the time of a person's last action on a screen that shows needs; zero if there was none.
 	Seen time.Time
 }
 
-// present returns until when a person is taken to see what needs are shown; zero if nobody does.
+// present returns the end of the presence of a person; zero if that is over.
 func present(seen, now time.Time) time.Time {
 	if end := seen.Add(presence); !seen.After(now) && end.After(now) {
 		return end

@@ -58,7 +58,7 @@ type TestRequest struct {
 	Name string   `json:"name,omitempty" maxLength:"1024" doc:"That of one [[notify]]; all if it is missing."`
 }
 
-// TestResult is what became of a test message.
+// TestResult is the result of a test message.
 type TestResult struct {
 	_     struct{} `schema:"NotifyTestResult" doc:"What became of a test message."`
 	Name  string   `json:"name" doc:"The [[notify]]."`

@@ -232,8 +232,8 @@ type Attachment struct {
 	Input  io.Reader // nil to watch only
 	Output io.Writer
 	Sizes  <-chan [2]uint16 // rows and columns of the person's terminal; may be nil
-	// Earlier is how many bytes of the earlier output of this incarnation come first, if the runtime does not draw the
-	// whole screen anyway. With 0 a few lines come, also of the incarnation before.
+	// Earlier is the number of bytes of this incarnation's earlier output to write first. 0 writes the last few lines,
+	// which may be those of a previous incarnation. A runtime that draws the whole screen ignores it.
 	Earlier int
 	// Resized is called with the size of the agent's terminal, before the output unless an older shim does not tell,
 	// and whenever it changes; may be nil.

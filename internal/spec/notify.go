@@ -72,7 +72,7 @@ type Notify struct {
 	Via  Via
 	// On are the kinds of which people are notified, and Urgent those that do not wait for the end of Quiet.
 	On, Urgent []NotifyKind
-	// Digest is how long a message waits for more that belongs into it.
+	// Digest is the time for which needs are collected into one message.
 	Digest time.Duration
 	Quiet  Hours
 	// Report is the time of day at which the report is sent; nil if it is not.

@@ -29,7 +29,7 @@ func (m Metrics) String() string {
 // Web is the web page that the daemon serves.
 type Web struct {
 	Listen   string // address and port; empty if it serves none
-	ReadOnly bool   // nobody may act by it
+	ReadOnly bool   // it only shows the fleet
 	Hosts    []string
 }
 

@@ -88,13 +88,13 @@ func (s *pages) agentPage(ctx context.Context, q query) (*page, error) {
 		if n.Terminal {
 			p.terminal = n.Path
 			html := s.terminals.html(n.Path)
-			if q.at == 0 {
+			if !q.parts {
 				html, d.Crowded = s.screen(ctx, n.Path)
 			}
 			p.parts = append(p.parts, part{id: "screen", html: html})
 		}
 		p.follow = &follow{list: "log", items: s.logItems(n.Path, q)}
-		if q.at > 0 { // the rest is not kept up to date
+		if q.parts { // the rest is not kept up to date
 			return p, nil
 		}
 		if d.Log, d.Position, err = s.lines(ctx, logQuery(n.Path, q)); err != nil {

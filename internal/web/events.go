@@ -84,7 +84,7 @@ func (s *pages) eventsPage(ctx context.Context, q query) (*page, error) {
 	if d.Live {
 		p.follow = &follow{list: "events", first: true, items: s.eventItems(f)}
 	}
-	if q.at > 0 { // what comes is added to the list
+	if q.parts { // what comes is added to the list
 		return p, nil
 	}
 	before := uint64(math.MaxUint64)

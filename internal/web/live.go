@@ -78,7 +78,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, who visitor) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	st := &stream{
-		s: s, v: v, q: query{rest: rest, values: at.Query(), role: who.role},
+		s: s, v: v, q: query{rest: rest, values: at.Query(), role: who.role, parts: true},
 		w: w, rc: http.NewResponseController(w), release: func() {}, have: params.Get("digest"),
 		after: since{position: params.Get("position")},
 	}

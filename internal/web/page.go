@@ -33,7 +33,8 @@ type view struct {
 type query struct {
 	rest   string     // of the path, after that of the view
 	values url.Values // the parameters
-	at     uint64     // the moment of the hub at which the page is loaded; 0 outside of streams
+	at     uint64     // the moment of the hub at which the page is loaded; 0 for a page that is opened
+	parts  bool       // only the parts and what is followed are wanted: a stream has no use for the rest
 	role   role
 }
 

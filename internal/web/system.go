@@ -38,7 +38,7 @@ func (s *pages) configPage(ctx context.Context, q query) (*page, error) {
 	}
 	p := &page{title: "Configuration", nav: "config", template: "config"}
 	p.parts, err = s.parts(map[string]any{"in-force": inForce{st, q.role == operator}, "plan": plan})
-	if err != nil || q.at > 0 {
+	if err != nil || q.parts {
 		return p, err
 	}
 	loaded, invalid := config.LoadAll(s.File)
@@ -92,7 +92,7 @@ func (s *pages) systemPage(ctx context.Context, q query) (*page, error) {
 	}
 	v := summaryOf(st)
 	p := &page{title: "System", nav: "system", template: "system"}
-	if p.parts, err = s.parts(map[string]any{"daemon": v}); err != nil || q.at > 0 {
+	if p.parts, err = s.parts(map[string]any{"daemon": v}); err != nil || q.parts {
 		return p, err
 	}
 	d := systemData{Asked: q.get("check") != ""}

@@ -59,7 +59,7 @@ not encrypted.`,
 	cmd.Flags().StringSliceVar(&w.hosts, "host", nil,
 		"serve it also under a host `NAME` of this machine, next to localhost and IP addresses")
 	cmd.Flags().BoolVar(&w.open, "open", false, "open the page in the browser")
-	cmd.Flags().BoolVar(&w.readOnly, "read-only", false, "whoever has the link may only look")
+	cmd.Flags().BoolVar(&w.readOnly, "read-only", false, "make a link with which a browser can only look, not act")
 	cmd.Flags().BoolVar(&signOut, "sign-out", false, "sign all browsers out of the page of the daemon")
 	return cmd
 }

@@ -29,7 +29,7 @@ func shown(nodes []status.Node, collapsed map[string]bool) []status.Node {
 }
 
 // isTree reports whether the rows are the tree, rather than a sorted or filtered list.
-func (m *topModel) isTree() bool { return m.order == byTree && m.filter == "" }
+func (l *list) isTree() bool { return l.order == byTree && l.filter == "" }
 
 // toggle collapses or expands the selected supervisor, or that of the selected agent.
 func (m *topModel) toggle() tea.Cmd {
@@ -51,25 +51,25 @@ func (m *topModel) toggle() tea.Cmd {
 }
 
 // toggleAll collapses all supervisors except the root, or expands all.
-func (m *topModel) toggleAll(collapse bool) {
-	clear(m.collapsed)
-	for i, n := range m.nodes {
+func (l *list) toggleAll(collapse bool) {
+	clear(l.collapsed)
+	for i, n := range l.nodes {
 		if collapse && i > 0 && n.Kind != "agent" {
-			m.collapsed[n.Path] = true
+			l.collapsed[n.Path] = true
 		}
 	}
-	m.updateRows()
+	l.updateRows()
 }
 
 // nearest returns the row of a node or, if that is hidden, of the collapsed supervisor; -1 if it is gone.
-func (m *topModel) nearest(path string) int {
-	i := m.row(path)
-	if i >= 0 || !m.isTree() {
+func (l *list) nearest(path string) int {
+	i := l.row(path)
+	if i >= 0 || !l.isTree() {
 		return i
 	}
 	for above := parentOf(path); above != "" && i < 0; above = parentOf(above) {
-		if m.collapsed[above] {
-			i = m.row(above)
+		if l.collapsed[above] {
+			i = l.row(above)
 		}
 	}
 	return i
@@ -79,10 +79,10 @@ func (m *topModel) nearest(path string) int {
 func parentOf(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
 // countHidden adds to the names of collapsed supervisors how many agents are below them.
-func (m *topModel) countHidden(names []string) {
-	for i, n := range m.rows {
-		if m.collapsed[n.Path] {
-			names[i] += fmt.Sprintf(" +%d", agentsBelow(m.nodes, n.Path))
+func (l *list) countHidden(names []string) {
+	for i, n := range l.rows {
+		if l.collapsed[n.Path] {
+			names[i] += fmt.Sprintf(" +%d", agentsBelow(l.nodes, n.Path))
 		}
 	}
 }

@@ -63,14 +63,14 @@ func withoutClocks(n status.Node) status.Node {
 	return n
 }
 
-// explainLines returns the explanation of the selected node.
-func (m *topModel) explainLines() []string {
-	x := m.explain.explanation
+// lines returns the explanation of a node; nil if it is not known.
+func (v *explainView) lines(path string, c canvas) []string {
+	x := v.explanation
 	switch {
-	case m.selected == "" || x.node.Path != m.selected:
+	case path == "" || x.node.Path != path:
 		return nil
 	case x.err != nil:
-		return []string{m.paint.Red(plaintext.Line(oneLine(x.err)))}
+		return []string{c.paint.Red(plaintext.Line(oneLine(x.err)))}
 	}
-	return wrapped(look.ExplainLines(x.is, time.Now(), m.paint), 7, m.width)
+	return wrapped(look.ExplainLines(x.is, time.Now(), c.paint), 7, c.width)
 }

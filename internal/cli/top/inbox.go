@@ -33,7 +33,7 @@ type inboxView struct {
 	sending   bool
 }
 
-// inbox is what waits for a person at one moment. It is a message.
+// inbox has the open questions and unread messages of one moment. It is a message.
 type inbox struct {
 	questions []question.Question
 	messages  []mail.Message
@@ -126,7 +126,7 @@ func (v *inboxView) selectRow(row int) {
 	}
 }
 
-// subject is what the view shows: a question or message as it was when the inbox was received.
+// subject identifies what the view shows: a question or message of an inbox that was received.
 type subject struct {
 	id     string
 	taken  int

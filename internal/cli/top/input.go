@@ -46,10 +46,10 @@ func printable(text string) string {
 const cursor = "\x1b[7m \x1b[0m"
 
 // inputLine returns a line in which text is typed. The end of a long text is shown, and then there is no help.
-func (m *topModel) inputLine(prompt, text, help string) string {
+func (c canvas) inputLine(prompt, text, help string) string {
 	text = plaintext.Line(text)
-	if room := m.width - ansi.StringWidth(prompt) - 1; m.width > 0 && ansi.StringWidth(text) > room {
+	if room := c.width - ansi.StringWidth(prompt) - 1; c.width > 0 && ansi.StringWidth(text) > room {
 		text = "…" + ansi.TruncateLeft(text, ansi.StringWidth(text)-max(0, room-1), "")
 	}
-	return prompt + text + cursor + " " + m.paint.Dim(help)
+	return prompt + text + cursor + " " + c.paint.Dim(help)
 }

@@ -10,6 +10,22 @@ import (
 	"github.com/coppice-dev/coppice/internal/status"
 )
 
+// list is the tree of the fleet, or a part of it in another order.
+type list struct {
+	snapshot
+	rows      []status.Node // the nodes that match the filter, in order
+	table     []string      // header and rows as text; nil if they have changed since
+	counts    string        // the first line, as old as the table
+	order     topOrder
+	filter    string
+	selected  string          // path of the selected node
+	at        int             // row of the selected node
+	collapsed map[string]bool // supervisors, by path
+	above     int             // rows scrolled out above
+	// chosen is called when another node is selected, with its path if it has output.
+	chosen func(output string)
+}
+
 func (m *topModel) keyInList(msg tea.KeyPressMsg) tea.Cmd {
 	k := m.keys
 	switch {
@@ -92,56 +108,55 @@ func (m *topModel) keyInFilter(msg tea.KeyPressMsg) {
 
 // setFilter filters the rows by a text. If the selected row is hidden, it
 // selects the first matching agent, never the root by accident.
-func (m *topModel) setFilter(text string) {
-	was := m.selected
-	m.filter = text
-	if m.updateRows(); m.selected != was {
-		m.selectRow(max(0, slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Kind == "agent" })))
+func (l *list) setFilter(text string) {
+	was := l.selected
+	l.filter = text
+	if l.updateRows(); l.selected != was {
+		l.selectRow(max(0, slices.IndexFunc(l.rows, func(n status.Node) bool { return n.Kind == "agent" })))
 	}
 }
 
 // updateRows rebuilds the rows. The selected node stays selected. If it is hidden, the collapsed
 // supervisor is; if it is gone, the node in its row is.
-func (m *topModel) updateRows() {
-	m.table = nil
-	if m.isTree() {
-		m.rows = shown(m.nodes, m.collapsed)
+func (l *list) updateRows() {
+	l.table = nil
+	if l.isTree() {
+		l.rows = shown(l.nodes, l.collapsed)
 	} else {
-		m.rows = arrange(m.nodes, m.used, m.order, m.filter)
+		l.rows = arrange(l.nodes, l.used, l.order, l.filter)
 	}
-	if i := m.nearest(m.selected); i >= 0 {
-		m.selectRow(i)
+	if i := l.nearest(l.selected); i >= 0 {
+		l.selectRow(i)
 	} else {
-		m.selectRow(m.at)
+		l.selectRow(l.at)
 	}
 }
 
 // row returns the row of a node, or -1.
-func (m *topModel) row(path string) int {
-	return slices.IndexFunc(m.rows, func(n status.Node) bool { return n.Path == path })
+func (l *list) row(path string) int {
+	return slices.IndexFunc(l.rows, func(n status.Node) bool { return n.Path == path })
 }
 
-// selectRow selects a row, or the nearest one, and follows its output.
-func (m *topModel) selectRow(row int) {
-	m.at = max(0, min(row, len(m.rows)-1))
+// selectRow selects a row, or the nearest one.
+func (l *list) selectRow(row int) {
+	l.at = max(0, min(row, len(l.rows)-1))
 	path, output := "", ""
-	if len(m.rows) > 0 {
-		n := m.rows[m.at]
+	if len(l.rows) > 0 {
+		n := l.rows[l.at]
 		if path = n.Path; n.Kind == "agent" {
 			output = path
 		}
 	}
-	if path != m.selected {
-		m.selected = path
-		m.fleet.follow(output)
-		m.log = newLogView()
+	if path != l.selected {
+		l.selected = path
+		l.chosen(output)
 	}
 }
 
 // node returns the selected node.
-func (m *topModel) node() (n status.Node, ok bool) {
-	if m.at < len(m.rows) && m.rows[m.at].Path == m.selected {
-		return m.rows[m.at], true
+func (l *list) node() (n status.Node, ok bool) {
+	if l.at < len(l.rows) && l.rows[l.at].Path == l.selected {
+		return l.rows[l.at], true
 	}
 	return n, false
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/show"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/status"
 	"github.com/coppice-dev/coppice/internal/timespan"
@@ -25,7 +26,7 @@ func (m *topModel) visible() int {
 func (m *topModel) listLines() []string {
 	p := m.paint
 	if m.table == nil {
-		m.table, m.counts = m.layOut(), m.countText()
+		m.table, m.counts = m.layOut(m.canvas), m.countText(p)
 	}
 	tree, rows := m.table, m.visible()
 	m.above = max(0, min(m.above, m.at, len(tree)-1-rows), m.at-rows+1) // keep the selected row visible
@@ -47,8 +48,8 @@ func (m *topModel) listLines() []string {
 }
 
 // placeholder returns the text shown when there is no output.
-func (m *topModel) placeholder() string {
-	switch n, ok := m.node(); {
+func (l *list) placeholder() string {
+	switch n, ok := l.node(); {
 	case !ok:
 		return ""
 	case n.Kind != "agent":
@@ -58,26 +59,26 @@ func (m *topModel) placeholder() string {
 }
 
 // layOut returns the header and the rows, leaving space for the selection mark.
-func (m *topModel) layOut() []string {
-	nodes := m.rows
+func (l *list) layOut(c canvas) []string {
+	nodes := l.rows
 	names := relativePaths(nodes)
-	if m.isTree() {
+	if l.isTree() {
 		names = show.Branches(nodes)
-		m.countHidden(names)
+		l.countHidden(names)
 	}
 	columns := append(show.TreeColumns(names),
-		show.NodeColumn("CPU", func(n status.Node) string { return m.use(n, usage.Resources.Processor) }),
-		show.NodeColumn("MEM", func(n status.Node) string { return m.use(n, usage.Resources.Bytes) }),
+		show.NodeColumn("CPU", func(n status.Node) string { return l.use(n, usage.Resources.Processor) }),
+		show.NodeColumn("MEM", func(n status.Node) string { return l.use(n, usage.Resources.Bytes) }),
 		show.UptimeColumn(), show.NextColumn())
 	columns = append(columns, show.StatusColumn(nodes)...)
-	width := max(0, m.width-2)
+	width := max(0, c.width-2)
 	columns = show.FitColumns(nodes, columns, width)
 	for i, c := range columns {
-		if c.Name == m.order.column() {
+		if c.Name == l.order.column() {
 			columns[i].Name += show.SortMark
 		}
 	}
-	return show.NodeTable(nodes, columns, 0, width, m.paint)
+	return show.NodeTable(nodes, columns, 0, width, c.paint)
 }
 
 // headline returns the counts, or why they are unknown.
@@ -89,24 +90,24 @@ func (m *topModel) headline() string {
 }
 
 // countText counts what needs a person, and then all other agents by state.
-func (m *topModel) countText() string {
-	parts := []string{m.paint.Bold(plaintext.Line(m.status.Project))}
-	if needs := m.needs(); len(needs) > 0 {
+func (l *list) countText(p terminal.Paint) string {
+	parts := []string{p.Bold(plaintext.Line(l.status.Project))}
+	if needs := l.needs(p); len(needs) > 0 {
 		parts = append(parts, "needs you: "+strings.Join(needs, ", "))
 	}
 	listed := map[string]bool{}
-	for _, a := range m.status.Attention {
+	for _, a := range l.status.Attention {
 		listed[a.Path] = a.State != status.NeedsAnswer
 	}
-	others := slices.DeleteFunc(slices.Clone(m.nodes), func(n status.Node) bool { return listed[n.Path] })
-	parts = append(parts, show.StateCounts(status.Summarize(others), m.paint)...)
-	up := time.Duration(m.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
+	others := slices.DeleteFunc(slices.Clone(l.nodes), func(n status.Node) bool { return listed[n.Path] })
+	parts = append(parts, show.StateCounts(status.Summarize(others), p)...)
+	up := time.Duration(l.status.Controller.Uptime * float64(time.Second)).Truncate(time.Second)
 	return strings.Join(append(parts, "up "+timespan.Short(up)), "  ")
 }
 
 // needs counts what needs a person, by state.
-func (m *topModel) needs() (needs []string) {
-	st, p := m.status, m.paint
+func (l *list) needs(p terminal.Paint) (needs []string) {
+	st := l.status
 	add := func(n int, what string) {
 		if n > 0 {
 			needs = append(needs, show.PaintState(p, status.ShownNeedsInput, plaintext.Plural(n, what)))
@@ -132,16 +133,16 @@ func (m *topModel) needs() (needs []string) {
 }
 
 // use returns the resources of an agent, or of all agents below a supervisor.
-func (m *topModel) use(n status.Node, text func(usage.Resources) string) string {
+func (l *list) use(n status.Node, text func(usage.Resources) string) string {
 	if n.Kind == "agent" {
-		u, ok := m.used[n.Path]
+		u, ok := l.used[n.Path]
 		if !ok {
 			return "-"
 		}
 		return text(u)
 	}
 	var sum usage.Resources
-	for path, u := range m.used {
+	for path, u := range l.used {
 		if strings.HasPrefix(path, n.Path+"/") {
 			sum.Add(u)
 		}

@@ -33,7 +33,7 @@ type topFleet interface {
 	follow(path string)
 	// output returns the end of the output of the followed agent.
 	output() logTail
-	// seen tells the daemon that a person looks, so that nobody is notified of what is on the screen.
+	// seen tells the daemon that a person is using the screen, which holds notifications back.
 	seen()
 	// attach attaches the terminal to an agent.
 	attach(path string, done func(error) tea.Msg) tea.Cmd
@@ -44,20 +44,10 @@ type topFleet interface {
 type topModel struct {
 	fleet topFleet
 	keys  topKeys
-	paint terminal.Paint
-	snapshot
-	err error // of the last fetch, which left the snapshot as it was
-
-	rows      []status.Node // the nodes that match the filter, in order
-	table     []string      // header and rows as text; nil if they have changed since
-	counts    string        // the first line, as old as the table
-	order     topOrder
-	filter    string
-	typing    bool            // the filter is being edited
-	selected  string          // path of the selected node
-	at        int             // row of the selected node
-	collapsed map[string]bool // supervisors, by path
-	above     int             // rows scrolled out above
+	canvas
+	list
+	err    error // of the last fetch, which left the snapshot as it was
+	typing bool  // the filter is being edited
 
 	pending   *topAction // waits for confirmation
 	note      string     // the result of the last key
@@ -72,8 +62,6 @@ type topModel struct {
 	returnTo  topScreen // from the help
 	log       logView
 	helpView  viewport.Model
-
-	width, height int
 }
 
 // topScreen is a view that fills the screen.
@@ -106,9 +94,14 @@ type (
 
 func newTopModel(fleet topFleet, p terminal.Paint, first snapshot) *topModel {
 	m := &topModel{
-		fleet: fleet, keys: newTopKeys(), paint: p, snapshot: first,
-		log: newLogView(), explain: explainView{view: viewport.New()}, inbox: inboxView{view: viewport.New()},
-		collapsed: map[string]bool{}, helpView: viewport.New(),
+		fleet: fleet, keys: newTopKeys(), canvas: canvas{paint: p},
+		list: list{snapshot: first, collapsed: map[string]bool{}},
+		log:  newLogView(), explain: explainView{view: viewport.New()}, inbox: inboxView{view: viewport.New()},
+		helpView: viewport.New(),
+	}
+	m.chosen = func(output string) {
+		m.fleet.follow(output)
+		m.log = newLogView()
 	}
 	m.updateRows()
 	m.selectRow(m.row(initialSelection(m.nodes, m.status.Attention)))

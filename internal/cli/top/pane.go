@@ -97,9 +97,9 @@ func (m *topModel) fitPane() {
 	case logPane:
 		m.log.fit(m.width, m.height-2, !m.truncated)
 	case explainPane:
-		fitView(&m.explain.view, m.explainLines(), m.width, m.height-2)
+		fitView(&m.explain.view, m.explain.lines(m.selected, m.canvas), m.width, m.height-2)
 	case inboxPane:
-		m.fitInbox()
+		m.inbox.fit(m.canvas)
 	}
 }
 
@@ -107,9 +107,9 @@ func (m *topModel) fitPane() {
 func (m *topModel) belowTree(room int) []string {
 	switch m.pane {
 	case explainPane:
-		return beginning(m.explainLines(), room)
+		return beginning(m.explain.lines(m.selected, m.canvas), room)
 	case inboxPane:
-		return beginning(m.inboxTable(m.width), room)
+		return beginning(m.inbox.lines(m.paint, m.width), room)
 	default:
 		if text := m.placeholder(); len(m.log.newest.lines) == 0 && text != "" {
 			return []string{m.paint.Dim(text)}
@@ -149,7 +149,7 @@ func (m *topModel) paneLines() []string {
 	case m.pane == explainPane:
 		lines = append(lines, scrolled(m.explain.view)...)
 	case m.pane == inboxPane:
-		keys, lines = m.keys.inInbox(), m.inboxLines()
+		keys, lines = m.keys.inInbox(), m.inbox.screen(m.canvas)
 	case len(m.log.lines) == 0 && text != "":
 		lines = append(lines, m.paint.Dim(text))
 	default:
@@ -160,7 +160,7 @@ func (m *topModel) paneLines() []string {
 	case m.note != "":
 		last = plaintext.Line(m.note)
 	case m.inbox.answering != nil:
-		last = m.answerLine()
+		last = m.inbox.answerLine(m.canvas)
 	case m.err != nil:
 		last = m.paint.Red(plaintext.Line(oneLine(m.err)))
 	}

@@ -13,6 +13,12 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
+// canvas is what lines are drawn for.
+type canvas struct {
+	paint         terminal.Paint
+	width, height int
+}
+
 func (m *topModel) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
@@ -26,8 +32,8 @@ const (
 )
 
 // tooSmall reports whether the screen does not show what keys act on.
-func (m *topModel) tooSmall() bool {
-	return m.width > 0 && m.height > 0 && (m.width < minWidth || m.height < minHeight)
+func (c canvas) tooSmall() bool {
+	return c.width > 0 && c.height > 0 && (c.width < minWidth || c.height < minHeight)
 }
 
 // lines returns the lines of the screen, cut to the size of the terminal.
@@ -100,9 +106,10 @@ func (m *topModel) keyLine() string {
 	return p.Dim(shortHelp(m.keys.inList(), m.width))
 }
 
-func (m *topModel) title(text string) string {
+// title returns a line with a text above something else.
+func (c canvas) title(text string) string {
 	text = "── " + text + " "
-	return m.paint.Dim(text + strings.Repeat("─", max(0, m.width-ansi.StringWidth(text))))
+	return c.paint.Dim(text + strings.Repeat("─", max(0, c.width-ansi.StringWidth(text))))
 }
 
 func (m *topModel) helpLines() []string {

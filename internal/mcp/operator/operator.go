@@ -92,7 +92,7 @@ func reader[In any](o Options, do func(ctx context.Context, c *api.Client, in In
 	})
 }
 
-// request is what all attempts at an act have in common.
+// request has the values that all attempts at an act share.
 type request struct {
 	by  string // the name under which it is recorded
 	key string // by which the daemon knows that it is repeated

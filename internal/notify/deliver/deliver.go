@@ -63,7 +63,7 @@ func (d *Deliverer) Send(ctx context.Context, n *spec.Notify, m *notify.Message)
 	return s.clean(err)
 }
 
-// secrets are what a delivery needs and the file does not have.
+// secrets are the values of a delivery that are not in the file.
 type secrets struct{ url, token, signature string }
 
 func readSecrets(n *spec.Notify) (s secrets, err error) {
