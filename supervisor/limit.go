@@ -1,7 +1,7 @@
 package supervisor
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -103,9 +103,9 @@ func (l Limit) String() string {
 	if l.Max < 0 {
 		return "no limit"
 	}
-	s := fmt.Sprintf("%d %s", l.Max, l.Count)
+	s := strconv.Itoa(l.Max) + " " + l.Count.String()
 	if l.Within > 0 {
-		s += fmt.Sprintf(" in %v", l.Within)
+		s += " in " + l.Within.String()
 	}
 	return s + ", then " + l.OnLimit.String()
 }

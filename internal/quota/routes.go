@@ -111,15 +111,22 @@ func (m *Manager) All() []Info {
 	}
 	names := map[string]bool{}
 	for name, p := range m.pools {
-		names[name] = p.State != Open
+		if p.State != Open {
+			names[name] = true
+		}
 	}
 	for name, l := range m.left {
-		names[name] = names[name] || len(l.used(time.Now())) > 0
+		if len(l.used(time.Now())) > 0 {
+			names[name] = true
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if names[name] && fleet.quota(name) == nil && fleet.exists(name) {
+		if fleet.quota(name) == nil && fleet.exists(name) {
 			all = append(all, m.info(m.pool(name), nil))
 		}
+	}
+	if len(all) == 0 {
+		return all
 	}
 	users := map[string][]string{}
 	for _, path := range slices.Sorted(maps.Keys(fleet.Agents)) {

@@ -189,10 +189,10 @@ func (l live) node(path string, i supervisor.ChildInfo, f Fleet) Node {
 		n.LimitOf = parent(path)
 	}
 	if i.State == supervisor.Running || i.State == supervisor.Stopping || i.State == supervisor.Starting {
-		n.StartedAt, n.Uptime = &i.StartedAt, i.Uptime.Seconds()
+		n.StartedAt, n.Uptime = new(i.StartedAt), i.Uptime.Seconds() // a copy, else all of i lives as long as n
 	}
 	if !i.NextAt.IsZero() {
-		n.NextAt = &i.NextAt
+		n.NextAt = new(i.NextAt)
 	}
 	if n.Kind == kindSupervisor {
 		n.Pool = l.Pools.API(path)
