@@ -8,15 +8,17 @@ import (
 
 // Errors of a store. Compare with errors.Is.
 var (
-	ErrConflict  = errors.New("conflict: the record has changed")
-	ErrFenced    = errors.New("fenced: the lease is no longer held")
-	ErrUnknown   = errors.New("outcome unknown: the write may or may not have been done")
-	ErrFull      = errors.New("no space left for the store")
-	ErrReadOnly  = errors.New("store is read-only")
-	ErrCompacted = errors.New("changes since that revision are no longer kept")
-	ErrHeld      = errors.New("lease is held")
-	ErrInvalid   = errors.New("invalid")
-	ErrClosed    = errors.New("store is closed")
+	ErrConflict = errors.New("conflict: the record has changed")
+	ErrFenced   = errors.New("fenced: the lease is no longer held")
+	ErrUnknown  = errors.New("outcome unknown: the write may or may not have been done")
+	ErrFull     = errors.New("no space left for the store")
+	ErrReadOnly = errors.New("store is read-only")
+	// ErrUnavailable means that the servers of a networked store do not answer.
+	ErrUnavailable = errors.New("store cannot be reached")
+	ErrCompacted   = errors.New("changes since that revision are no longer kept")
+	ErrHeld        = errors.New("lease is held")
+	ErrInvalid     = errors.New("invalid")
+	ErrClosed      = errors.New("store is closed")
 )
 
 // ConflictError names the condition that did not hold. It matches ErrConflict.
@@ -56,5 +58,5 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Refused reports whether err means that the store cannot write at present, that a later write
 // may succeed, and that nothing was written.
 func Refused(err error) bool {
-	return errors.Is(err, ErrFull) || errors.Is(err, ErrReadOnly)
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrReadOnly) || errors.Is(err, ErrUnavailable)
 }

@@ -16,6 +16,7 @@ const (
 	MaxValue = 1 << 20 // bytes of a value
 	MaxApply = 5 << 18 // bytes of all keys and values of one Apply, 1.25 MiB
 	MaxOps   = 100     // ops of one Apply, and conditions; see also MaxOpsOf
+	MaxLogs  = 20      // prefixes under which one Apply appends
 	MaxPage  = 4 << 20 // bytes of values in one page of Scan
 	MinTTL   = time.Millisecond
 )
@@ -98,6 +99,7 @@ func CheckApply(maxOps int, conds []Cond, ops []Op) error {
 			len(conds), len(ops), MaxOps, maxOps)
 	}
 	changed := make(map[string]bool, len(ops))
+	logs := map[string]bool{}
 	size := 0
 	for _, c := range conds {
 		if err := CheckKey(c.Key); err != nil {
@@ -114,6 +116,8 @@ func CheckApply(maxOps int, conds []Cond, ops []Op) error {
 				return fmt.Errorf("op %d: %w: %s is changed twice", i, ErrInvalid, op.Key)
 			}
 			changed[op.Key] = true
+		} else if logs[op.Key] = true; len(logs) > MaxLogs {
+			return fmt.Errorf("op %d: %w: appends under more than %d prefixes", i, ErrInvalid, MaxLogs)
 		}
 		size += len(op.Key) + len(op.Value)
 	}

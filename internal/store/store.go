@@ -87,7 +87,7 @@ type Store interface {
 	//   - ErrFenced: the lease is not held with this epoch, and never will be again.
 	//   - ErrConflict: a condition does not hold, as a *ConflictError. A networked store may report
 	//     this wrongly: read again before you believe it.
-	//   - ErrFull, ErrReadOnly: nothing was done; a later call may succeed.
+	//   - ErrFull, ErrReadOnly, ErrUnavailable: nothing was done; a later call may succeed.
 	//   - ErrUnknown: the changes were made, were not made, or are about to be. Repeat the call only
 	//     if it has conditions that the first one, if it was done, made false.
 	//   - ErrClosed, or the context's error: nothing was done.
@@ -95,7 +95,7 @@ type Store interface {
 
 	// Snapshot returns all records at and below prefix, sorted by key, as of the revision it
 	// returns. "a/b" covers the key a/b and those that begin with a/b/, but not a/bc; "" covers
-	// everything.
+	// everything. All methods that read fail with ErrUnavailable if no server of a networked store answers.
 	Snapshot(ctx context.Context, prefix string) ([]Record, Rev, error)
 
 	// Scan is Snapshot in pages, for prefixes with too many records to hold at once. It returns

@@ -19,6 +19,8 @@ type Backend struct {
 	Open func(dir string) (store.Store, error)
 	// Durable means that acknowledged changes survive Close and Open.
 	Durable bool
+	// Shared means that others move the revision of the store on, too.
+	Shared bool
 	// Bubble means that the store can run inside a testing/synctest bubble, because it waits only
 	// for channels and timers.
 	Bubble bool
