@@ -49,6 +49,17 @@ install tools/lspclient lspclient      # the language client that editors are ma
 install tools/axe axe                  # what finds pages that are hard to use with assistive technology
 install tools/clis clis                # command lines of language models
 
+# The server of etcd, which is no package of Debian in a version that is new enough: tools/etcd says which.
+if ! cmp -s tools/etcd/go.mod .cache/etcd/installed.mod; then
+	echo "building etcd"
+	mkdir -p .cache/etcd
+	if (cd tools/etcd && go build -trimpath -o ../../.cache/etcd/etcd go.etcd.io/etcd/server/v3); then
+		cp tools/etcd/go.mod .cache/etcd/installed.mod
+	else
+		left="$left etcd"
+	fi
+fi
+
 [ -n "$left" ] || exit 0
 echo "Not installed:$left. The tests that need them are skipped." >&2
 echo "Install them with your package manager, such as: brew install erlang git tmux node gpatch" >&2
