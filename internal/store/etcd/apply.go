@@ -1,0 +1,267 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// needOps is the most comparisons or operations that one Apply has as a transaction: those of the records, of their
+// sequences, of the fence and of the writer. etcd takes 128 by default.
+const needOps = store.MaxOps + store.MaxLogs + 2
+
+// Apply implements store.Store. It returns store.ErrUnknown only if no member of etcd answers for 15 s after the write
+// was sent, or for 2 s after the context has ended.
+func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
+	if err := store.CheckApply(store.MaxOps, conds, ops); err != nil {
+		return 0, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.calls.Done()
+	if fence != (store.Fence{}) && (fence.Epoch == 0 || s.leases.isLost(fence)) {
+		return 0, store.ErrFenced
+	}
+	a := &apply{s: s, fence: fence, conds: conds, ops: ops}
+	defer a.unlock()
+	if err := a.lock(ctx); err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	rev, err := a.run(ctx)
+	if f := s.committed.Load(); f != nil && err == nil && a.changes {
+		(*f)(time.Since(begun))
+	}
+	return rev, s.translate("writing to", err)
+}
+
+// apply is one call of Apply.
+type apply struct {
+	s       *Store
+	fence   store.Fence
+	conds   []store.Cond
+	ops     []store.Op
+	logs    []string // the prefixes that it appends to
+	locked  bool     // the sequences
+	changes bool     // it has ops that always change something
+	noted   sent     // some attempt
+}
+
+// lock reserves the sequences that it uses, so that calls of one process do not fail because of each other.
+func (a *apply) lock(ctx context.Context) error {
+	seen := map[string]bool{}
+	for _, op := range a.ops {
+		a.changes = a.changes || op.Kind != store.Delete
+		if op.Kind == store.Append && !seen[op.Key] {
+			seen[op.Key] = true
+			a.logs = append(a.logs, op.Key)
+		}
+	}
+	if len(a.logs) == 0 {
+		return nil
+	}
+	select {
+	case a.s.sequences.busy <- struct{}{}:
+		a.locked = true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *apply) unlock() {
+	if a.locked {
+		<-a.s.sequences.busy
+	}
+}
+
+// run tries until the transaction was done or cannot be done.
+func (a *apply) run(ctx context.Context) (store.Rev, error) {
+	begun := time.Now()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		rev, again, err := a.try(ctx)
+		if !again {
+			return rev, err
+		}
+		if a.noted.isOver(begun, pause) {
+			return 0, unavailable(err)
+		}
+		if err == errMoved && pause < maxPause/4 {
+			continue // it is known now what has moved
+		}
+		if err := a.s.pause(ctx, pause); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// errMoved means that a sequence or a writer was not as it was thought to be.
+var errMoved = errors.New("others write all the time")
+
+// try makes one transaction. again means that nothing was done, and that another attempt may succeed.
+func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) {
+	w, err := a.s.writers.take(ctx, a.s)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { a.s.writers.put(w) }()
+	var noted sent
+	var resp *clientv3.TxnResponse
+	// Once it is sent, the end of the context does not say what became of it.
+	err = a.s.attempt(context.WithValue(context.WithoutCancel(ctx), sentKey{}, &noted), func(ctx context.Context) error {
+		var err error
+		resp, err = a.txn(ctx, w).Commit()
+		return err
+	})
+	if noted.Load() {
+		a.noted.Store(true)
+	}
+	switch {
+	case err == nil:
+	case !noted.Load() && passing(err):
+		return 0, ctx.Err() == nil, errors.Join(ctx.Err(), err)
+	case errors.Is(err, store.ErrClosed), passing(err):
+		for _, log := range a.logs {
+			delete(a.s.sequences.known, log)
+		}
+		rev, done, settleErr := a.s.settle(ctx, w)
+		if !done {
+			w = nil
+		} else if a.changes {
+			w.last++
+		}
+		switch {
+		case settleErr != nil:
+			// Of the errors of package store it is only this one.
+			return 0, false, fmt.Errorf("%w: %v; asking what became of it: %v", store.ErrUnknown, err, settleErr)
+		case done && a.changes:
+			return rev, false, nil
+		}
+		return 0, true, err
+	default:
+		return 0, false, err // refused
+	}
+	a.s.latest.note(resp.Header.Revision)
+	if !resp.Succeeded {
+		lost, err := a.explain(resp, w)
+		if lost {
+			w = nil
+		}
+		return 0, err == errMoved, err
+	}
+	if a.changes {
+		w.last++
+	}
+	a.advance(resp.Header.Revision)
+	return store.Rev(resp.Header.Revision), false, nil
+}
+
+// txn returns the transaction. If its conditions do not hold, it reads what they are about, in the same order.
+func (a *apply) txn(ctx context.Context, w *writer) clientv3.Txn {
+	var ifs []clientv3.Cmp
+	var then, otherwise []clientv3.Op
+	if a.fence != (store.Fence{}) {
+		key := a.s.leaseKey(a.fence.Lease)
+		ifs = append(ifs, clientv3.Compare(clientv3.Value(key), "=", strconv.FormatUint(a.fence.Epoch, 10)))
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	for _, c := range a.conds {
+		key := a.s.key(c.Key)
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Rev)))
+		otherwise = append(otherwise, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	}
+	last := make(map[string]uint64, len(a.logs))
+	for _, log := range a.logs {
+		key, known := a.s.sequenceKey(log), a.s.sequences.known[log]
+		last[log] = known.last
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", known.rev))
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	ifs = append(ifs, clientv3.Compare(clientv3.Value(w.key), "=", w.number(w.last)))
+	otherwise = append(otherwise, clientv3.OpGet(w.key))
+	for _, op := range a.ops {
+		switch op.Kind {
+		case store.Put:
+			then = append(then, clientv3.OpPut(a.s.key(op.Key), string(op.Value)))
+		case store.Delete:
+			then = append(then, clientv3.OpDelete(a.s.key(op.Key)))
+		case store.Append:
+			last[op.Key]++
+			then = append(then, clientv3.OpPut(a.s.key(store.SequenceKey(op.Key, last[op.Key])), string(op.Value)))
+		}
+	}
+	for _, log := range a.logs {
+		then = append(then, clientv3.OpPut(a.s.sequenceKey(log), strconv.FormatUint(last[log], 10)))
+	}
+	if a.changes {
+		// Deletes that change nothing must not move the revision on. A repetition of deletes does no harm.
+		then = append(then, clientv3.OpPut(w.key, w.number(w.last+1), clientv3.WithIgnoreLease()))
+	}
+	return a.s.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...)
+}
+
+// explain returns why a transaction was not done, and whether its writer is gone. It notes what the sequences are.
+func (a *apply) explain(resp *clientv3.TxnResponse, w *writer) (lost bool, err error) {
+	next := func() *pb.RangeResponse {
+		r := resp.Responses[0].GetResponseRange()
+		resp.Responses = resp.Responses[1:]
+		return r
+	}
+	if a.fence != (store.Fence{}) {
+		if kvs := next().Kvs; len(kvs) == 0 || string(kvs[0].Value) != strconv.FormatUint(a.fence.Epoch, 10) {
+			return false, store.ErrFenced
+		}
+	}
+	for _, c := range a.conds {
+		have := store.Rev(0)
+		if kvs := next().Kvs; len(kvs) > 0 {
+			have = store.Rev(kvs[0].ModRevision)
+		}
+		if have != c.Rev {
+			return false, &store.ConflictError{Key: c.Key, Want: c.Rev, Have: have}
+		}
+	}
+	for _, log := range a.logs {
+		known := sequence{}
+		if kvs := next().Kvs; len(kvs) > 0 {
+			n, err := strconv.ParseUint(string(kvs[0].Value), 10, 64)
+			if err != nil {
+				return false, fmt.Errorf("the last number below %s is damaged: %q", log, kvs[0].Value)
+			}
+			known = sequence{last: n, rev: kvs[0].ModRevision}
+		}
+		a.s.sequences.known[log] = known
+	}
+	kvs := next().Kvs
+	return len(kvs) == 0 || string(kvs[0].Value) != w.number(w.last), errMoved
+}
+
+// advance notes the sequences after a transaction that was done.
+func (a *apply) advance(rev int64) {
+	for _, op := range a.ops {
+		if op.Kind == store.Append {
+			a.s.sequences.known[op.Key] = sequence{last: a.s.sequences.known[op.Key].last + 1, rev: rev}
+		}
+	}
+}
+
+// sequences are the last numbers of appended records as this process knows them.
+type sequences struct {
+	busy  chan struct{} // has a token while they are used
+	known map[string]sequence
+}
+
+type sequence struct {
+	last uint64
+	rev  int64 // of its record; 0 if there is none
+}
+
+func (s *Store) sequenceKey(prefix string) string { return s.prefix + "n/" + prefix }

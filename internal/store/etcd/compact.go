@@ -1,0 +1,69 @@
+package etcd
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// compactInterval is how long etcd keeps the history at least, from which watches go on after an interruption.
+const compactInterval = 5 * time.Minute
+
+// compactNowAndThen has etcd drop its history, which it does not do by itself unless told. All processes that are
+// connected take turns: each time, the first one compacts up to the revision that the one before has noted, which was
+// compactInterval ago.
+func (s *Store) compactNowAndThen() {
+	tick := time.NewTicker(compactInterval)
+	defer tick.Stop()
+	last, noted := int64(0), int64(0) // the revision of the record, and in it
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-tick.C:
+		}
+		var err error
+		if last, noted, err = s.compactOnce(last, noted); err != nil {
+			s.logger.Debug("etcd was not compacted", "store", s.where, "error", err)
+		}
+	}
+}
+
+// compactOnce compacts up to noted, if the record is the one that this process saw last, and notes the current
+// revision for the next time.
+func (s *Store) compactOnce(last, noted int64) (nowLast, nowNoted int64, err error) {
+	key := s.prefix + "compacted"
+	current, err := s.current(s.ctx)
+	if err != nil {
+		return last, noted, err
+	}
+	var resp *clientv3.TxnResponse
+	err = s.attempt(s.ctx, func(ctx context.Context) (err error) {
+		resp, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", last)).
+			Then(clientv3.OpPut(key, strconv.FormatInt(current, 10))).Else(clientv3.OpGet(key)).Commit()
+		return err
+	})
+	if err != nil {
+		return last, noted, err
+	}
+	if !resp.Succeeded {
+		kvs := resp.Responses[0].GetResponseRange().Kvs
+		if len(kvs) == 0 {
+			return 0, 0, nil
+		}
+		noted, _ = strconv.ParseInt(string(kvs[0].Value), 10, 64) // 0 compacts nothing
+		return kvs[0].ModRevision, noted, nil
+	}
+	if noted > 0 {
+		err = s.attempt(s.ctx, func(ctx context.Context) error {
+			_, err := s.client.Compact(ctx, noted)
+			return err
+		})
+		if isCompacted(err) {
+			err = nil // up to there or further, by somebody else
+		}
+	}
+	return resp.Header.Revision, current, err
+}

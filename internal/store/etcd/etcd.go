@@ -1,0 +1,249 @@
+// Package etcd implements the store of many machines: a prefix of the keys of an etcd cluster, which any number of
+// processes use at the same time. Acknowledged changes are on the disks of a majority of its members. Reads see
+// everything that was acknowledged before they began.
+//
+// Below the prefix are:
+//
+//	k/KEY         the records
+//	n/PREFIX      the last sequence number that was used under PREFIX
+//	l/LEASE       the epoch of a lease, attached to a lease of etcd, so that it ends with it
+//	w/WRITER      the number of the last write of a connected process: see writers
+//	epoch         the last epoch
+//	compacted     the revision up to which the history is compacted next: see compactNowAndThen
+//	format        what all this is
+//
+// Each Apply is one transaction of etcd. Its revision is that of etcd, which other users of the cluster move on, too.
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Times. A client must notice that a member or the way to it is gone, without an answer from it, in far less than
+// the time of a lease.
+const (
+	// patience is how long one call of a method tries, on all members, to get an answer. It is more than the time
+	// in which the connection to a member that is silent is given up, and a new member leads.
+	patience = 15 * time.Second
+	// unreachable is the same if there is no connection to any member.
+	unreachable = 5 * time.Second
+	// attemptTime bounds one attempt, after which another member is asked.
+	attemptTime = 2 * time.Second
+	// etcd refuses more frequent pings than every 5 s.
+	pingInterval = 6 * time.Second
+	pingTimeout  = 2 * time.Second
+	// farewell bounds what Close does for the next ones: it gives up leases.
+	farewell = 2 * time.Second
+)
+
+// reconnect is how often members are tried that could not be reached. gRPC would wait up to 2 minutes.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: attemptTime,
+}
+
+// Store is a store.Store in etcd.
+type Store struct {
+	client *clientv3.Client
+	prefix string // of all keys, with a slash at the end
+	where  string // for people
+	id     string
+	logger *slog.Logger
+
+	closing chan struct{}   // closed when Close begins
+	ctx     context.Context // of calls; ends when Close no longer waits for them
+	cancel  context.CancelFunc
+	mu      sync.Mutex // guards the start of calls
+	closed  bool
+	calls   sync.WaitGroup // calls and goroutines
+
+	writers   writers
+	sequences sequences
+	leases    leases
+	latest    latest
+	committed atomic.Pointer[func(took time.Duration)]
+}
+
+var _ store.Store = (*Store)(nil)
+
+// format is the record that says what is kept below a prefix.
+type format struct {
+	Format int    `json:"format"`
+	ID     string `json:"id"` // of the history
+}
+
+const currentFormat = 1
+
+// Open connects to etcd, and begins an empty store if there is none below the prefix. If etcd does not answer, it
+// fails with store.ErrUnavailable.
+func Open(ctx context.Context, l Location, logger *slog.Logger) (*Store, error) {
+	s, err := connect(l, logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.calls.Go(s.compactNowAndThen)
+	return s, nil
+}
+
+func connect(l Location, logger *slog.Logger) (*Store, error) {
+	tlsConfig, err := l.tls()
+	if err != nil {
+		return nil, err
+	}
+	password, err := l.password()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{prefix: l.Prefix + "/", where: l.String(), logger: logger, closing: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.client, err = clientv3.New(clientv3.Config{
+		Endpoints: l.endpoints(), TLS: tlsConfig, Username: l.User, Password: password,
+		DialKeepAliveTime: pingInterval, DialKeepAliveTimeout: pingTimeout, PermitWithoutStream: true,
+		MaxUnaryRetries: 1, // package etcd does that, and knows more
+		Logger:          zap.NewNop(),
+		DialOptions:     []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteSent), grpc.WithConnectParams(reconnect)},
+	})
+	if err != nil {
+		s.cancel()
+		return nil, s.translate("connecting to", err)
+	}
+	s.leases.held, s.leases.lost = map[string]*lease{}, map[store.Fence]bool{}
+	s.sequences.busy = make(chan struct{}, 1)
+	s.sequences.known = map[string]sequence{}
+	s.writers.slots = make(chan struct{}, maxWriters)
+	return s, nil
+}
+
+// begin reads or makes the record of the format.
+func (s *Store) begin(ctx context.Context) error {
+	if _, err := s.current(ctx); err != nil {
+		return s.translate("opening", err)
+	}
+	if err := s.checkVersion(ctx); err != nil {
+		return err
+	}
+	key := s.prefix + "format"
+	value, err := json.Marshal(format{currentFormat, rand.Text()})
+	if err != nil {
+		return err
+	}
+	var have []byte
+	err = s.retry(ctx, func(ctx context.Context) error {
+		// A transaction without an answer may be repeated: it makes the record only if there is none.
+		resp, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key)).Commit()
+		switch {
+		case err != nil:
+			return err
+		case resp.Succeeded:
+			have = value
+		default:
+			have = resp.Responses[0].GetResponseRange().Kvs[0].Value
+		}
+		s.latest.note(resp.Header.Revision)
+		return nil
+	})
+	if err != nil {
+		return s.translate("opening", err)
+	}
+	var f format
+	switch err := json.Unmarshal(have, &f); {
+	case err != nil || f.Format < 1 || f.ID == "":
+		return fmt.Errorf("the store %s cannot be used: %s is not a record of Coppice (%.40q); name another prefix",
+			s.where, key, have)
+	case f.Format > currentFormat:
+		return fmt.Errorf("the store %s cannot be used: it has format %d, and this version of Coppice knows %d; "+
+			"use the version that made it", s.where, f.Format, currentFormat)
+	}
+	s.id = f.ID
+	return nil
+}
+
+// ID returns the ID of the history of the store, made when it began.
+func (s *Store) ID() string { return s.id }
+
+// String returns where the store is, without secrets.
+func (s *Store) String() string { return s.where }
+
+// OnCommit has f called after each Apply that changed something, with the time that it has taken. f must not be slow.
+func (s *Store) OnCommit(f func(took time.Duration)) { s.committed.Store(&f) }
+
+// key returns the key of etcd of a record.
+func (s *Store) key(key string) string { return s.prefix + "k/" + key }
+
+// record returns the key of a record, given that of etcd.
+func (s *Store) record(key []byte) string { return strings.TrimPrefix(string(key), s.prefix+"k/") }
+
+// enter begins a call of a method, unless the store is closed; the caller ends it with calls.Done.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+// Close implements store.Store. It waits for calls that have been sent, up to 2 s if etcd does not answer, and gives
+// up the leases that are held.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	if s.closed = true; first {
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	if !first {
+		s.calls.Wait()
+		return nil
+	}
+	late := time.AfterFunc(farewell, s.cancel)
+	s.calls.Wait()
+	late.Stop()
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	s.leases.end(ctx, s.client)
+	s.writers.end(ctx, s.client)
+	s.client.Close() // its only errors are those of connections that are closed already
+	return nil
+}
+
+// latest is the latest revision that is known.
+type latest struct {
+	rev  atomic.Int64
+	when atomic.Int64 // when it was noted last, in seconds
+}
+
+func (l *latest) note(rev int64) {
+	for {
+		have := l.rev.Load()
+		if rev <= have || l.rev.CompareAndSwap(have, rev) {
+			break
+		}
+	}
+	l.when.Store(time.Now().Unix())
+}

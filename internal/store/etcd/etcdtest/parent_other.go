@@ -1,0 +1,9 @@
+//go:build !linux
+
+package etcdtest
+
+import "syscall"
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+func awaitStopped(int) error { return nil }

@@ -1,0 +1,200 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
+)
+
+func start(t *testing.T, c *etcdtest.Cluster) *Store {
+	t.Helper()
+	l, err := ParseLocation(c.URL("coppice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), l, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A write that got no answer was done, or never will be.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
+	a := &apply{s: s, ops: []store.Op{{Kind: store.Put, Key: "a", Value: []byte("1")}}, changes: true}
+
+	w, err := s.writers.take(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.txn(ctx, w).Commit()
+	if err != nil || !resp.Succeeded {
+		t.Fatal(resp, err)
+	}
+	for range 2 { // the question itself may have to be repeated
+		if rev, done, err := s.settle(ctx, w); err != nil || !done || int64(rev) != resp.Header.Revision {
+			t.Errorf("a write that was done: %d, %v, %v", rev, done, err)
+		}
+	}
+	w.last++
+
+	late := a.txn(ctx, w)
+	for range 2 {
+		if _, done, err := s.settle(ctx, w); err != nil || done {
+			t.Errorf("a write that was not done: %v, %v", done, err)
+		}
+	}
+	// It comes late.
+	if resp, err := late.Commit(); err != nil || resp.Succeeded {
+		t.Errorf("a write that is said not to be done is done later: %v, %v", resp, err)
+	}
+	s.writers.put(nil)
+
+	// A caller that has gone gets no more than resignTime.
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if w, err = s.writers.take(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if _, done, err := s.settle(gone, w); err != nil || done {
+		t.Errorf("for a caller that has gone: %v, %v", done, err)
+	}
+	s.writers.put(nil)
+	if len(s.writers.slots) != 0 {
+		t.Errorf("%d writers are in use", len(s.writers.slots))
+	}
+}
+
+// Writers that etcd has removed, and sequences that others have moved on, are no reason to fail.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	s, other, ctx := start(t, c), start(t, c), t.Context()
+	add := []store.Op{{Kind: store.Append, Key: "log", Value: []byte("x")}}
+	for i := range 6 {
+		by := s
+		if i%2 == 1 {
+			by = other
+		}
+		if _, err := by.Apply(ctx, store.Fence{}, nil, add); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client.Delete(ctx, s.prefix+"w/", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, _, err := s.Snapshot(ctx, "log")
+	if err != nil || len(records) != 6 || records[5].Key != store.SequenceKey("log", 6) {
+		t.Errorf("%v, %v", records, err)
+	}
+	if _, err := s.client.Put(ctx, s.sequenceKey("log"), "many"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(ctx, store.Fence{}, nil, add); err == nil || !strings.Contains(err.Error(), `the last number below log is damaged: "many"`) {
+		t.Errorf("with a damaged sequence: %v", err)
+	}
+}
+
+// The history is compacted up to where it was one interval ago, by whichever process comes first.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	s, other, ctx := start(t, c), start(t, c), t.Context()
+	write := func() store.Rev {
+		t.Helper()
+		rev, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: "a", Value: []byte("x")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	watch := func(from store.Rev) error {
+		for _, err := range s.Watch(ctx, "", from) {
+			return err
+		}
+		return nil
+	}
+	first := write()
+	var last, noted, otherLast, otherNoted int64
+	step := func(s *Store, last, noted *int64) {
+		t.Helper()
+		var err error
+		if *last, *noted, err = s.compactOnce(*last, *noted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(s, &last, &noted)               // notes
+	step(other, &otherLast, &otherNoted) // learns that
+	second := write()
+	if err := watch(first - 2); err != nil {
+		t.Errorf("after the first interval: %v", err)
+	}
+	step(other, &otherLast, &otherNoted) // compacts, as it comes first this time
+	step(s, &last, &noted)               // learns that
+	if err := watch(first - 2); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("watch from before what was compacted: %v", err)
+	}
+	if err := watch(second - 1); err != nil {
+		t.Errorf("watch from after that: %v", err)
+	}
+	if otherNoted < int64(second) || noted != otherNoted {
+		t.Errorf("noted %d and %d after revision %d", noted, otherNoted, second)
+	}
+	// Somebody else has compacted further.
+	if _, err := s.client.Compact(ctx, int64(write())); err != nil {
+		t.Fatal(err)
+	}
+	step(s, &last, &noted)
+}
+
+// A lease that somebody else takes away is lost with the next renewal; its fence is refused at once.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
+	for name, take := range map[string]func(*lease) error{
+		"revoked": func(l *lease) error {
+			_, err := s.client.Revoke(ctx, l.id)
+			return err
+		},
+		"record deleted": func(l *lease) error {
+			_, err := s.client.Delete(ctx, s.leaseKey(l.name))
+			return err
+		},
+		"record of another": func(l *lease) error {
+			if _, err := s.client.Delete(ctx, s.leaseKey(l.name)); err != nil {
+				return err
+			}
+			grant, err := s.client.Grant(ctx, 60)
+			if err == nil {
+				_, err = s.claim(ctx, l.name, grant.ID)
+			}
+			return err
+		},
+	} {
+		l, err := s.Acquire(ctx, name, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := take(l.(*lease)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Apply(ctx, l.Fence(), nil, nil); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("%s: apply: %v", name, err)
+		}
+		if err := l.Renew(ctx); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("%s: renew: %v", name, err)
+		}
+		<-l.Done()
+	}
+}

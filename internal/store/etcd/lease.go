@@ -1,0 +1,340 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// leases are those that this process holds, and the fences of those that it has lost: the deadline of a holder comes
+// before that of etcd, which accepts its fence until then.
+type leases struct {
+	mu   sync.Mutex
+	held map[string]*lease // by name
+	lost map[store.Fence]bool
+}
+
+func (ls *leases) isLost(f store.Fence) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if le := ls.held[f.Lease]; le != nil && le.fence == f && !time.Now().Before(le.deadline) {
+		le.drop() // the timer is late
+	}
+	return ls.lost[f]
+}
+
+// end loses all leases, and gives them up.
+func (ls *leases) end(ctx context.Context, client *clientv3.Client) {
+	var ids []clientv3.LeaseID
+	ls.mu.Lock()
+	for _, le := range ls.held {
+		le.drop()
+		ids = append(ids, le.id)
+	}
+	ls.mu.Unlock()
+	for _, id := range ids {
+		if _, err := client.Revoke(ctx, id); err != nil && ctx.Err() != nil {
+			return // they expire
+		}
+	}
+}
+
+func (s *Store) leaseKey(name string) string { return s.prefix + "l/" + name }
+
+// Acquire implements store.Store. etcd knows whole seconds, and no time below about 2 s. A lease of another time
+// is free again for others somewhat later than its ttl after it was lost.
+func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(name, ttl); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.calls.Done()
+	le, err := s.acquire(ctx, name, ttl)
+	if err != nil {
+		return nil, s.translate("acquiring lease "+name+" in", err)
+	}
+	return le, nil
+}
+
+func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*lease, error) {
+	if err := s.retry(ctx, func(ctx context.Context) error { return s.checkFree(ctx, name) }); err != nil {
+		return nil, err
+	}
+	var sentAt time.Time
+	var id clientv3.LeaseID
+	err := s.retry(ctx, func(ctx context.Context) error {
+		sentAt = time.Now()
+		grant, err := s.client.Grant(ctx, wholeSeconds(ttl))
+		if err == nil {
+			id = grant.ID
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	epoch, err := s.claim(ctx, name, id)
+	if err != nil {
+		s.revoke(id)
+		return nil, err
+	}
+	le := &lease{s: s, name: name, ttl: ttl, id: id, done: make(chan struct{}), deadline: sentAt.Add(ttl),
+		fence: store.Fence{Lease: name, Epoch: epoch}}
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	if old := s.leases.held[name]; old != nil {
+		old.drop() // etcd has ended it, or it could not be acquired again
+	}
+	s.leases.held[name] = le
+	le.timer = time.AfterFunc(time.Until(le.deadline), le.expire)
+	return le, nil
+}
+
+// checkFree returns a *store.HeldError if a lease is held.
+func (s *Store) checkFree(ctx context.Context, name string) error {
+	resp, err := s.client.Get(ctx, s.leaseKey(name))
+	if err != nil || len(resp.Kvs) == 0 {
+		return err
+	}
+	return s.heldError(ctx, name, clientv3.LeaseID(resp.Kvs[0].Lease))
+}
+
+// minHeld is added to the time left of a lease: etcd tells it in seconds, rounded down, and ends leases somewhat later.
+const minHeld = 200 * time.Millisecond
+
+// heldError returns a *store.HeldError for a lease that is attached to that of etcd.
+func (s *Store) heldError(ctx context.Context, name string, id clientv3.LeaseID) error {
+	resp, err := s.client.TimeToLive(ctx, id)
+	if err != nil {
+		return err
+	}
+	// It is -1 if the lease has ended meanwhile.
+	return &store.HeldError{Lease: name, Until: time.Now().Add(time.Duration(max(resp.TTL, 0))*time.Second + minHeld)}
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
+
+// claim makes the record of a lease, attached to the lease of etcd with that ID, unless there is one.
+func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID) (epoch uint64, err error) {
+	key, epochKey := s.leaseKey(name), s.prefix+"epoch"
+	last, lastRev := uint64(0), int64(0)
+	err = s.retry(ctx, func(ctx context.Context) error {
+		for {
+			next := strconv.FormatUint(last+1, 10)
+			resp, err := s.client.Txn(ctx).
+				If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+					clientv3.Compare(clientv3.ModRevision(epochKey), "=", lastRev)).
+				Then(clientv3.OpPut(key, next, clientv3.WithLease(id)), clientv3.OpPut(epochKey, next)).
+				Else(clientv3.OpGet(key), clientv3.OpGet(epochKey)).Commit()
+			if err != nil {
+				return err
+			}
+			s.latest.note(resp.Header.Revision)
+			if resp.Succeeded {
+				epoch = last + 1
+				return nil
+			}
+			if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+				if clientv3.LeaseID(kvs[0].Lease) == id { // by an attempt that got no answer
+					epoch, err = strconv.ParseUint(string(kvs[0].Value), 10, 64)
+					return err
+				}
+				return s.heldError(ctx, name, clientv3.LeaseID(kvs[0].Lease))
+			}
+			last, lastRev = 0, 0
+			if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+				if last, err = strconv.ParseUint(string(kvs[0].Value), 10, 64); err != nil {
+					return err
+				}
+				lastRev = kvs[0].ModRevision
+			}
+		}
+	})
+	return epoch, err
+}
+
+// revoke gives a lease of etcd back in the background. Without an answer it expires.
+func (s *Store) revoke(id clientv3.LeaseID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.calls.Go(func() {
+		_ = s.retry(s.ctx, func(ctx context.Context) error {
+			_, err := s.client.Revoke(ctx, id)
+			return err
+		})
+	})
+}
+
+// lease is one tenure. The fields below done are guarded by the mutex of leases.
+type lease struct {
+	s     *Store
+	name  string
+	ttl   time.Duration
+	id    clientv3.LeaseID
+	fence store.Fence
+	done  chan struct{}
+
+	deadline time.Time
+	timer    *time.Timer
+	lost     bool
+}
+
+// Fence implements store.Lease.
+func (le *lease) Fence() store.Fence { return le.fence }
+
+// Done implements store.Lease.
+func (le *lease) Done() <-chan struct{} { return le.done }
+
+// Deadline implements store.Lease.
+func (le *lease) Deadline() time.Time {
+	le.s.leases.mu.Lock()
+	defer le.s.leases.mu.Unlock()
+	return le.deadline
+}
+
+// Renew implements store.Lease. It tries until the deadline at most.
+func (le *lease) Renew(ctx context.Context) error {
+	if err := le.s.enter(ctx); err != nil {
+		if errors.Is(err, store.ErrClosed) {
+			err = store.ErrFenced
+		}
+		return err
+	}
+	defer le.s.calls.Done()
+	if le.s.leases.isLost(le.fence) {
+		return store.ErrFenced
+	}
+	bounded, cancel := context.WithDeadline(ctx, le.Deadline())
+	defer cancel()
+	var sentAt time.Time
+	err := le.s.retry(bounded, func(ctx context.Context) error {
+		sentAt = time.Now()
+		return le.s.keepAlive(ctx, le)
+	})
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		le.lose()
+		return store.ErrFenced
+	case err != nil && ctx.Err() == nil && bounded.Err() != nil:
+		return store.ErrFenced
+	case err != nil:
+		return le.s.translate("renewing lease "+le.name+" in", err)
+	}
+	return le.extend(sentAt.Add(le.ttl))
+}
+
+// keepAlive renews a lease of etcd once. The method of the client repeats that without a pause while etcd cannot be
+// reached.
+//
+// A member that has lost the majority renews leases until it notices, an election timeout later. A read through a
+// majority in the same term shows that the renewal was by the member that led, and that nobody has removed the record.
+func (s *Store) keepAlive(ctx context.Context, le *lease) error {
+	ctx, cancel := context.WithCancel(ctx) // ends the stream
+	defer cancel()
+	stream, err := clientv3.RetryLeaseClient(s.client).LeaseKeepAlive(ctx)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(le.id)}); err != nil {
+		return err
+	}
+	renewed, err := stream.Recv()
+	switch {
+	case err != nil:
+		return rpctypes.Error(err)
+	case renewed.TTL <= 0:
+		return rpctypes.ErrLeaseNotFound
+	}
+	read, err := s.client.Get(ctx, s.leaseKey(le.name))
+	switch {
+	case err != nil:
+		return err
+	case len(read.Kvs) == 0 || clientv3.LeaseID(read.Kvs[0].Lease) != le.id:
+		return rpctypes.ErrLeaseNotFound
+	case read.Header.RaftTerm != renewed.Header.RaftTerm:
+		return rpctypes.ErrLeaderChanged // which is another attempt's business
+	}
+	return nil
+}
+
+// extend moves the deadline on, unless the lease was lost meanwhile.
+func (le *lease) extend(deadline time.Time) error {
+	le.s.leases.mu.Lock()
+	defer le.s.leases.mu.Unlock()
+	if le.lost {
+		return store.ErrFenced
+	}
+	if deadline.After(le.deadline) {
+		le.deadline = deadline
+		le.timer.Reset(time.Until(deadline))
+	}
+	return nil
+}
+
+// Release implements store.Lease.
+func (le *lease) Release(ctx context.Context) error {
+	le.lose()
+	if err := le.s.enter(ctx); errors.Is(err, store.ErrClosed) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer le.s.calls.Done()
+	err := le.s.retry(ctx, func(ctx context.Context) error {
+		_, err := le.s.client.Revoke(ctx, le.id)
+		return err
+	})
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return le.s.translate("releasing lease "+le.name+" in", err)
+}
+
+// expire is called by the timer, possibly while a renewal moves the deadline.
+func (le *lease) expire() {
+	le.s.leases.mu.Lock()
+	left := time.Until(le.deadline)
+	if left > 0 && !le.lost {
+		le.timer.Reset(left)
+	} else {
+		le.drop()
+	}
+	le.s.leases.mu.Unlock()
+	if left <= 0 {
+		le.s.revoke(le.id) // so that others need not wait for etcd
+	}
+}
+
+func (le *lease) lose() {
+	le.s.leases.mu.Lock()
+	defer le.s.leases.mu.Unlock()
+	le.drop()
+}
+
+// drop ends the lease. Needs the mutex of leases.
+func (le *lease) drop() {
+	if le.lost {
+		return
+	}
+	le.lost = true
+	le.timer.Stop()
+	close(le.done)
+	le.s.leases.lost[le.fence] = true
+	if le.s.leases.held[le.name] == le {
+		delete(le.s.leases.held, le.name)
+	}
+}
