@@ -84,6 +84,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		// The handler answers all requests, also "OPTIONS *".
+		DisableGeneralOptionsHandler: true,
+
 		ConnState:   limited.state,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // anybody can fill a log with errors

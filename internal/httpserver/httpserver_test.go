@@ -77,6 +77,15 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
+// The handler also gets what net/http would answer by itself.
+func TestOptions(t *testing.T) {
+	conn := dial(t, serve(t, &Server{Handler: http.NotFoundHandler()}))
+	io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 404") {
+		t.Errorf("%s, %v", answer, err)
+	}
+}
+
 // A request that panics ends alone, and the log has the reason.
 func TestPanic(t *testing.T) {
 	log := make(lines, 1)
