@@ -131,12 +131,41 @@ func ReadFile(name string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readAll(f, max)
+}
+
+// ReadSecret is ReadFile for a file that must belong to this user, and that other users may not read or write.
+func ReadSecret(name string, max int64) ([]byte, error) {
+	f, err := OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, &os.PathError{Op: "fstat", Path: name, Err: err}
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return nil, &Error{
+			name, fmt.Sprintf("belongs to user %d, not to user %d", st.Uid, os.Geteuid()),
+			"run coppice as its owner",
+		}
+	case st.Mode&0o077 != 0:
+		return nil, &Error{
+			name, fmt.Sprintf("has mode %04o, which lets other users use it", st.Mode&0o777), "run: chmod 600 " + name,
+		}
+	}
+	return readAll(f, max)
+}
+
+func readAll(f *os.File, max int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(text)) > max {
-		return nil, &Error{name, fmt.Sprintf("is larger than %d bytes", max), ""}
+		return nil, &Error{f.Name(), fmt.Sprintf("is larger than %d bytes", max), ""}
 	}
 	return text, nil
 }
@@ -152,12 +181,29 @@ func WriteFile(name string, data []byte) error {
 }
 
 // Replace replaces a file, whole or not at all, by one with mode 0600. It does not sync it to the disk.
-func Replace(name string, data []byte) error {
+func Replace(name string, data []byte) error { return replace(name, data, false) }
+
+// ReplaceSynced is Replace with a sync, so that a power cut cannot undo it.
+func ReplaceSynced(name string, data []byte) error {
+	if err := replace(name, data, true); err != nil {
+		return err
+	}
+	d, err := OpenDir(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func replace(name string, data []byte, sync bool) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
+	if err == nil && sync {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), name)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -81,13 +82,64 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
+func TestReadSecret(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("secret"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	for mode := range os.FileMode(0o1000) {
+		if mode&0o400 == 0 {
+			continue // which only root reads
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		text, err := ReadSecret(file, 6)
+		if mode&0o077 == 0 {
+			if string(text) != "secret" || err != nil {
+				t.Errorf("%v: %q, %v", mode, text, err)
+			}
+		} else if unsafe := new(Error); !errors.As(err, &unsafe) || unsafe.Fix != "run: chmod 600 "+file {
+			t.Errorf("%v: %q, %v", mode, text, err)
+		}
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecret(file, 5); !errors.As(err, new(*Error)) {
+		t.Errorf("too large: %v", err)
+	}
+	if _, err := ReadSecret(link, 6); !errors.As(err, new(*Error)) {
+		t.Errorf("link: %v", err)
+	}
+	if _, err := ReadSecret(filepath.Join(dir, "none"), 6); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("none: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(file, 1, -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadSecret(file, 6); !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "user 1") {
+			t.Errorf("of another user: %v", err)
+		}
+	}
+}
+
 func TestReplace(t *testing.T) {
+	for _, replace := range []func(string, []byte) error{Replace, ReplaceSynced} {
+		testReplace(t, replace)
+	}
+}
+
+func testReplace(t *testing.T, replace func(string, []byte) error) {
+	t.Helper()
 	dir := t.TempDir()
 	file, target := filepath.Join(dir, "file"), filepath.Join(dir, "target")
 	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Replace(file, []byte("new")); err != nil {
+	if err := replace(file, []byte("new")); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := ReadFile(file, 10); err != nil || string(text) != "new" {
@@ -103,7 +155,7 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{filepath.Join(dir, "dir"), filepath.Join(dir, "none", "file")} {
-		if err := Replace(bad, nil); err == nil {
+		if err := replace(bad, nil); err == nil {
 			t.Errorf("%s was replaced", bad)
 		}
 	}
