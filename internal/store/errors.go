@@ -17,6 +17,7 @@ var (
 	ErrUnavailable = errors.New("store cannot be reached")
 	ErrCompacted   = errors.New("changes since that revision are no longer kept")
 	ErrHeld        = errors.New("lease is held")
+	ErrNotEmpty    = errors.New("the store is not empty")
 	ErrInvalid     = errors.New("invalid")
 	ErrClosed      = errors.New("store is closed")
 )

@@ -42,6 +42,17 @@ func ParseSequenceKey(prefix, key string) (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
+// CutSequenceKey returns the prefix and the number of a key that SequenceKey can have returned, and
+// reports whether it can.
+func CutSequenceKey(key string) (prefix string, seq uint64, ok bool) {
+	i := len(key) - seqDigits - 1
+	if i <= 0 {
+		return "", 0, false
+	}
+	seq, ok = ParseSequenceKey(key[:i], key)
+	return key[:i], seq, ok
+}
+
 // Under reports whether key is at or below prefix. Everything is below "".
 func Under(prefix, key string) bool {
 	return prefix == "" || strings.HasPrefix(key, prefix) && (len(key) == len(prefix) || key[len(prefix)] == '/')

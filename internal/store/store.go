@@ -7,6 +7,9 @@
 // memory, and write with conditions (Apply). A decision that was made from an old view then fails
 // instead of overwriting a newer one. Never decide from single reads.
 //
+// Every store is also an Exporter and an Importer, so that its content can be copied into another
+// kind of store; package transfer does that.
+//
 // Package storetest holds the suite that each implementation must pass, and a fault-injecting
 // store to test callers with.
 package store

@@ -23,6 +23,9 @@ type conn struct {
 	stmts                    []*sql.Stmt
 }
 
+// columns is the number of columns of a record.
+const columns = 4
+
 type putStmt struct {
 	rows int
 	stmt *sql.Stmt
@@ -93,12 +96,8 @@ func (c *conn) write(b *local.Batch) error {
 		}
 		args = append(args, key, p.Value, int64(p.Rev), checksum(key, p.Value, p.Rev))
 	}
-	for _, put := range c.putRows {
-		for n := put.rows * 4; len(args) >= n; args = args[n:] {
-			if _, err := put.stmt.Exec(args[:n]...); err != nil {
-				return err
-			}
-		}
+	if err := c.putAll(args); err != nil {
+		return err
 	}
 	for prefix, last := range b.Sequences {
 		if _, err := c.setSequence.Exec(prefix, int64(last)); err != nil {
@@ -106,6 +105,18 @@ func (c *conn) write(b *local.Batch) error {
 		}
 	}
 	return c.set("rev", uint64(b.Rev()))
+}
+
+// putAll writes records: the columns of each, one after the other.
+func (c *conn) putAll(args []any) error {
+	for _, put := range c.putRows {
+		for n := put.rows * columns; len(args) >= n; args = args[n:] {
+			if _, err := put.stmt.Exec(args[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // set writes a row of meta.

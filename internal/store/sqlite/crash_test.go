@@ -32,6 +32,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if path := os.Getenv(crashImporter); path != "" {
+		if err := importLoudly(path, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -81,9 +88,14 @@ func writeForever(path string, out io.Writer) error {
 
 // startWriter starts a writer on path. The channel gives what it acknowledges and is closed when it ends.
 func startWriter(t *testing.T, path string) (*exec.Cmd, <-chan string) {
+	return startSelf(t, crashWriter, path)
+}
+
+// startSelf starts the test binary with a variable, and gives the lines that it prints.
+func startSelf(t *testing.T, variable, path string) (*exec.Cmd, <-chan string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), crashWriter+"="+path)
+	cmd.Env = append(os.Environ(), variable+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

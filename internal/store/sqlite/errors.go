@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,6 +88,22 @@ func diagnose(path, doing string, err error) error {
 		return fmt.Errorf("%s %s: %w: %w", doing, path, sentinel, err)
 	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)
+}
+
+// afterReading returns the error of a read that ended with err, or nil.
+func (s *Store) afterReading(ctx context.Context, doing string, err error) error {
+	if moved := s.fileState.check(s.path); moved != nil {
+		return moved // which also explains err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.closed.Load():
+		return store.ErrClosed
+	}
+	return diagnose(s.path, doing, err)
 }
 
 // pathError adds the path, and the sentinel error of package store if there is one.

@@ -107,6 +107,22 @@ func Exists(path string) bool {
 	return false
 }
 
+// Remove removes the store at path, which must not be open. The file of its lock stays, as another
+// process may be about to take it.
+func Remove(path string) error {
+	lock, err := acquireLock(path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, suffix := range append([]string{markSuffix}, fileSuffixes...) { // without the mark, nothing is lost
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, lock.Close())...)
+}
+
 // checkPresent returns a *FileError if there is a mark but the file is missing or empty.
 func checkPresent(path string) error {
 	_, rev, err := readMark(path)

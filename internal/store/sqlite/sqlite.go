@@ -198,20 +198,12 @@ func (s *Store) readOnce(ctx context.Context, prefix, after string, limit, maxBy
 		return nil, 0, nil
 	}
 	page, rev, err := s.readTx(ctx, prefix, after, limit, maxBytes)
-	if moved := s.fileState.check(s.path); moved != nil {
-		return nil, 0, moved // which also explains an error of readTx
+	if err = s.afterReading(ctx, "reading "+prefix, err); err != nil {
+		return nil, 0, err
 	}
-	switch {
-	case err == nil:
-		// A transaction may be visible before it is published to watches.
-		s.history.Await(rev)
-		return page, rev, nil
-	case ctx.Err() != nil:
-		return nil, 0, ctx.Err()
-	case s.closed.Load():
-		return nil, 0, store.ErrClosed
-	}
-	return nil, 0, diagnose(s.path, "reading "+prefix, err)
+	// A transaction may be visible before it is published to watches.
+	s.history.Await(rev)
+	return page, rev, nil
 }
 
 func (s *Store) readTx(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,

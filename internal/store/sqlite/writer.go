@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -210,19 +209,8 @@ func (w *writer) commit(group []*request) {
 // tryCommit commits a group. A returned error applies to each request that has no error of its
 // own.
 func (w *writer) tryCommit(group []*request) error {
-	if w.refused != nil {
-		return w.refused
-	}
-	if w.conn == nil {
-		return fmt.Errorf("the store %s was removed or replaced, and cannot be opened", w.path)
-	}
-	if w.stale {
-		if err := w.reload(); err != nil {
-			return err
-		}
-	}
-	if _, err := w.conn.begin.Exec(); err != nil {
-		return w.diagnose("begin", err)
+	if err := w.begin(); err != nil {
+		return err
 	}
 	b := local.NewBatch(base{w}, w.rev)
 	epoch := w.epoch
@@ -242,52 +230,16 @@ func (w *writer) tryCommit(group []*request) error {
 	if err == nil && epoch != w.epoch {
 		err = w.conn.set("epoch", epoch)
 	}
-	if err != nil {
-		w.conn.rollback()
-		w.stale = true
-		return w.diagnose("write", err)
-	}
-	if _, err := w.conn.commit.Exec(); err != nil {
-		w.conn.rollback()
-		w.stale = true
-		err = w.diagnose("commit", err)
-		if !store.Refused(err) {
-			// A commit ends with a sync. If that fails, a crash may bring back what is
-			// now rolled back.
-			err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
-		}
+	if err := w.finish(err); err != nil {
 		return err
 	}
 	w.commits.Add(1)
-	w.rev, w.epoch = b.Rev(), epoch
-	w.mark.reached(w.rev)
-	w.behind = true
+	w.reached(b.Rev(), epoch)
 	if len(w.sequences) > 4096 {
 		clear(w.sequences)
 	}
 	maps.Copy(w.sequences, b.Sequences)
 	w.history.Publish(b.Changes)
-	return nil
-}
-
-// reload reads the state of the file after a transaction that failed. If it was committed after
-// all, watches cannot be told its changes and get ErrCompacted.
-func (w *writer) reload() error {
-	rev, err := w.conn.meta("rev")
-	if err != nil {
-		return w.diagnose("read", err)
-	}
-	epoch, err := w.conn.meta("epoch")
-	if err != nil {
-		return w.diagnose("read", err)
-	}
-	if store.Rev(rev) != w.rev {
-		w.history.Forget(store.Rev(rev))
-	}
-	w.rev, w.epoch = store.Rev(rev), max(epoch, w.epoch)
-	w.mark.reached(w.rev)
-	clear(w.sequences)
-	w.stale = false
 	return nil
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -17,15 +18,16 @@ type Rates struct {
 	Conflict float64       // writes with conditions end with ErrConflict although all of them hold
 	Repeat   float64       // changes are repeated, after newer ones
 	Late     float64       // changes are delayed
+	Cut      float64       // exports end early with ErrCut, before an entry or after the last one
 	MaxDelay time.Duration // maximum delay; 50 ms if zero
 }
 
-// AllFaults injects every kind of fault.
+// AllFaults injects every kind of fault of the interface store.Store.
 var AllFaults = Rates{Unknown: 0.2, Conflict: 0.2, Repeat: 0.2, Late: 0.2}
 
 // Counts are the numbers of injected faults, for a test to check that faults occurred.
 type Counts struct {
-	UnknownDone, UnknownNotDone, Conflicts, Repeated, Late, Failed int
+	UnknownDone, UnknownNotDone, Conflicts, Repeated, Late, Failed, Cut int
 }
 
 // Faults is a store with the faults that the interface allows to a networked store. Acknowledged
@@ -116,6 +118,43 @@ func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (s
 		return nil, fmt.Errorf("fault: %w", store.ErrUnknown)
 	}
 	return l, err
+}
+
+// ErrCut is the error of an export that was cut.
+var ErrCut = errors.New("fault: the connection was cut")
+
+// Export implements store.Exporter, with ErrCut. The wrapped store must implement it, too.
+func (f *Faults) Export(ctx context.Context) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		for e, err := range f.Store.(store.Exporter).Export(ctx) {
+			if f.hit(f.rates.Cut, &f.counts.Cut) {
+				yield(store.Entry{}, ErrCut)
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+		if f.hit(f.rates.Cut, &f.counts.Cut) {
+			yield(store.Entry{}, ErrCut)
+		}
+	}
+}
+
+// Import implements store.Importer, with unknown outcomes and Fail. The wrapped store must implement
+// it, too.
+func (f *Faults) Import(ctx context.Context, entries iter.Seq2[store.Entry, error]) error {
+	if err := f.failing(); err != nil {
+		return err
+	}
+	if f.hit(f.rates.Unknown/2, &f.counts.UnknownNotDone) {
+		return fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	err := f.Store.(store.Importer).Import(ctx, entries)
+	if err == nil && f.hit(f.rates.Unknown/2, &f.counts.UnknownDone) {
+		return fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	return err
 }
 
 // Watch implements store.Store, with late and repeated changes. It omits none.

@@ -71,6 +71,15 @@ func (m *model) changed(ops []store.Op) bool {
 	})
 }
 
+// copied makes the model that of a copy, at its first revision, with the same records.
+func (m *model) copied(records []store.Record, rev store.Rev) {
+	for _, r := range records {
+		m.records[r.Key] = r
+	}
+	clear(m.epochs)
+	m.rev, m.changes, m.kept = rev, []store.Change{{Rev: rev}}, 1
+}
+
 func (m *model) snapshot(prefix string) []store.Record {
 	var records []store.Record
 	for _, key := range slices.Sorted(maps.Keys(m.records)) {
@@ -238,6 +247,32 @@ func testModel(t *testing.T, b Backend) {
 				clear(leases)
 				clear(m.epochs)
 				m.kept = len(m.changes)
+			},
+			"copy": func(rt *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(rt, "copy") > 0 {
+					rt.Skip("not now")
+				}
+				if dir, err = os.MkdirTemp(t.TempDir(), "store"); err != nil {
+					rt.Fatal(err)
+				}
+				to, err := b.Open(dir)
+				if err != nil {
+					rt.Fatalf("open: %v", err)
+				}
+				err = to.(store.Importer).Import(ctx, s.(store.Exporter).Export(ctx))
+				if err = errors.Join(err, s.Close()); err != nil {
+					rt.Fatalf("copy: %v", err)
+				}
+				s = to
+				records, rev, err := s.Snapshot(ctx, "")
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if got, want := text(records), text(m.snapshot("")); got != want {
+					rt.Fatalf("copy:\n got %s\nwant %s", got, want)
+				}
+				clear(leases)
+				m.copied(records, rev)
 			},
 		})
 	})

@@ -37,6 +37,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("watch", func(t *testing.T) { testWatch(t, b) })
 	t.Run("fence", func(t *testing.T) { testFence(t, b) })
 	t.Run("lease", func(t *testing.T) { testLease(t, b) })
+	t.Run("copy", func(t *testing.T) { testCopy(t, b) })
 	t.Run("close", func(t *testing.T) { testClose(t, b) })
 	if b.Durable {
 		t.Run("reopen", func(t *testing.T) { testReopen(t, b) })
