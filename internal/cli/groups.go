@@ -40,7 +40,7 @@ func groups() []group {
 		{"Run", []constructor{
 			{"run", run.NewRun}, {"up", run.NewUp}, {"down", run.NewDown}, {"reload", run.NewReload},
 			{"patrol", run.NewPatrol}, {"install", run.NewInstall}, {"backup", run.NewBackup},
-			{"restore", run.NewRestore}, {"gc", run.NewGC}, {"demo", run.NewDemo},
+			{"restore", run.NewRestore}, {"store", run.NewStore}, {"gc", run.NewGC}, {"demo", run.NewDemo},
 		}},
 		{"Look", []constructor{
 			{"status", look.NewStatus}, {"ps ls", look.NewPs}, {"tree", look.NewTree}, {"top", top.New},

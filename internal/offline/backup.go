@@ -61,7 +61,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 		return r, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := requireIdle(ctx, p, tree, logger); err != nil {
+	if err := requireIdle(ctx, p, tree, "backup", logger); err != nil {
 		return r, err
 	}
 	if r, err = sqlite.Restore(ctx, p.Database(), from); err != nil {
@@ -78,8 +78,9 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 	return r, nil
 }
 
-// requireIdle returns an error if agents or orders of the project run without a daemon.
-func requireIdle(ctx context.Context, p project.Project, tree *spec.Tree, logger *slog.Logger) error {
+// requireIdle returns an error if agents or orders of the project run without a daemon. They would
+// not match what is written.
+func requireIdle(ctx context.Context, p project.Project, tree *spec.Tree, what string, logger *slog.Logger) error {
 	seen, err := p.Observe(ctx, tree, logger)
 	if err != nil {
 		return err
@@ -102,8 +103,8 @@ func requireIdle(ctx context.Context, p project.Project, tree *spec.Tree, logger
 		}
 	}
 	if len(running) > 0 {
-		return fmt.Errorf("%s still run without a daemon, and would not match the backup; stop them with: coppice down",
-			strings.Join(running, ", "))
+		return fmt.Errorf("%s still run without a daemon, and would not match the %s; stop them with: coppice down",
+			strings.Join(running, ", "), what)
 	}
 	return nil
 }

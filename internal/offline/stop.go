@@ -1,5 +1,5 @@
 // Package offline works on projects without a daemon. It stops the agents and jobs that a killed
-// daemon has left running, and copies or replaces the store.
+// daemon has left running, and backs up, restores and copies the store.
 package offline
 
 import (

@@ -53,9 +53,8 @@ func (p Project) OpenStore(ctx context.Context) (store.Store, error) {
 	if path == "" {
 		return memory.New(), nil
 	}
-	// Lock has created the state directory. Any other directory is created for this user alone.
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of the state, which [persistence] names: %w", err)
+	if err := makeStoreDir(path); err != nil {
+		return nil, err
 	}
 	db, err := sqlite.Open(ctx, path)
 	if errors.Is(err, sqlite.ErrInUse) {
@@ -64,6 +63,15 @@ func (p Project) OpenStore(ctx context.Context) (store.Store, error) {
 			"it, or name another file by path in [persistence]", err)
 	}
 	return db, err
+}
+
+// makeStoreDir creates the directory of a database for this user alone. Lock has created the state
+// directory, so it is another one.
+func makeStoreDir(database string) error {
+	if err := os.MkdirAll(filepath.Dir(database), 0o700); err != nil {
+		return fmt.Errorf("making the directory of the state, which [persistence] names: %w", err)
+	}
+	return nil
 }
 
 // ReadStore opens the store for reading. It is empty if the store does not exist or was only in
