@@ -116,7 +116,8 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	var noted sent
 	var resp *clientv3.TxnResponse
 	// Once it is sent, the end of the context does not say what became of it.
-	err = a.s.attempt(context.WithValue(context.WithoutCancel(ctx), sentKey{}, &noted), func(ctx context.Context) error {
+	detached := context.WithValue(context.WithoutCancel(ctx), sentKey{}, &noted)
+	err = a.s.attempt(detached, func(ctx context.Context) error {
 		var err error
 		resp, err = a.txn(ctx, w).Commit()
 		return err

@@ -99,9 +99,6 @@ func noteSent(ctx context.Context, method string, req, reply any, cc *grpc.Clien
 
 // passing reports whether a call failed in a way that another attempt, with another member, may not.
 func passing(err error) bool {
-	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrHeld) {
-		return false
-	}
 	switch code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted:
 		return true
@@ -109,9 +106,10 @@ func passing(err error) bool {
 		return errors.Is(err, rpctypes.ErrTooManyRequests)
 	case codes.Internal, codes.Unknown:
 		// Connections that break in the middle of an answer, and members that are stopping.
-		return !errors.Is(err, context.Canceled)
+		_, answered := status.FromError(err)
+		return answered || errors.As(err, new(rpctypes.EtcdError))
 	}
-	return false
+	return false // also for all errors of this program
 }
 
 func code(err error) codes.Code {
@@ -139,8 +137,8 @@ func unavailable(err error) error {
 func (s *Store) translate(doing string, err error) error {
 	var e rpctypes.EtcdError
 	switch {
-	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrConflict),
-		errors.Is(err, store.ErrHeld):
+	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFenced),
+		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrHeld):
 		return err
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknown):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -10,6 +10,7 @@
 //	w/WRITER      the number of the last write of a connected process: see writers
 //	epoch         the last epoch
 //	compacted     the revision up to which the history is compacted next: see compactNowAndThen
+//	importing     while it is filled by a copy, with importer and imported: see copy.go
 //	format        what all this is
 //
 // Each Apply is one transaction of etcd. Its revision is that of etcd, which other users of the cluster move on, too.
@@ -53,7 +54,9 @@ const (
 
 // reconnect is how often members are tried that could not be reached. gRPC would wait up to 2 minutes.
 var reconnect = grpc.ConnectParams{
-	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	Backoff: backoff.Config{
+		BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
+	},
 	MinConnectTimeout: attemptTime,
 }
 
@@ -175,7 +178,7 @@ func (s *Store) begin(ctx context.Context) error {
 			"use the version that made it", s.where, f.Format, currentFormat)
 	}
 	s.id = f.ID
-	return nil
+	return s.translate("opening", s.checkImport(ctx))
 }
 
 // ID returns the ID of the history of the store, made when it began.

@@ -158,6 +158,57 @@ func TestCompaction(t *testing.T) {
 	step(s, &last, &noted)
 }
 
+// What a process has left that was killed in the middle of an import is removed, but not while it works.
+func TestKilledImport(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	s, ctx := start(t, c), t.Context()
+	entries := func(yield func(store.Entry, error) bool) {
+		yield(store.Entry{Kind: store.SequenceEntry, Key: "log", Number: 3}, nil)
+		yield(store.Entry{Kind: store.RecordEntry, Key: "a", Value: []byte("1")}, nil)
+	}
+	lease, err := s.beginImport(ctx, "killed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &importation{s: s, name: "killed"}
+	for _, key := range []string{s.key("a"), s.sequenceKey("log")} {
+		if err := errors.Join(i.put(ctx, key, "1"), i.flush(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := ParseLocation(c.URL("coppice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(ctx, l, s.logger); err == nil || !strings.Contains(err.Error(), "try again after 30s") {
+		t.Errorf("opened in the middle of an import: %v", err)
+	}
+	if err := s.Import(ctx, entries); err == nil {
+		t.Error("a second import has begun")
+	}
+	if _, err := s.client.Revoke(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, c)
+	for e, err := range other.Export(ctx) {
+		t.Errorf("left: %v, %v", e, err)
+	}
+	// It goes on after all.
+	if err := errors.Join(i.put(ctx, s.key("late"), "1"), i.flush(ctx)); !errors.Is(err, errGivenUp) {
+		t.Errorf("an import that was given up goes on: %v", err)
+	}
+	if err := i.finish(ctx, 7); !errors.Is(err, errGivenUp) {
+		t.Errorf("an import that was given up ends: %v", err)
+	}
+	if err := other.Import(ctx, entries); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := store.Get(ctx, s, "a"); err != nil || string(r.Value) != "1" {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 // A lease that somebody else takes away is lost with the next renewal; its fence is refused at once.
 func TestRevoked(t *testing.T) {
 	t.Parallel()

@@ -50,16 +50,13 @@ func IsLocation(text string) bool {
 
 // ParseLocation parses a URL such as etcd://a,b:2379,c/prefix or
 // etcds://user@a,b,c/prefix?ca=ca.pem&cert=client.pem&key=client.key&password_file=password. The port is 2379 and the
-// prefix is coppice, unless they are given. It does not read the files.
+// prefix is coppice, unless they are given. It does not read the files. Its errors do not repeat the whole URL, which
+// may have a password by mistake.
 func ParseLocation(text string) (Location, error) {
 	if len(text) > maxLocation {
-		return Location{}, fmt.Errorf("store %.40s...: %d bytes, at most %d are allowed", text, len(text), maxLocation)
+		return Location{}, fmt.Errorf("%d bytes, at most %d are allowed", len(text), maxLocation)
 	}
-	l, err := parse(text)
-	if err != nil {
-		return Location{}, fmt.Errorf("store %s: %w", withoutPassword(text), err)
-	}
-	return l, nil
+	return parse(text)
 }
 
 func parse(text string) (l Location, err error) {
@@ -121,10 +118,11 @@ func parseEndpoint(text string) (string, error) {
 	if host == "" || strings.ContainsFunc(host, bad) {
 		return "", fmt.Errorf("%q is not HOST or HOST:PORT", text)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
 		return "", fmt.Errorf("%q: expected a port from 1 to 65535", text)
 	}
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), nil
 }
 
 func isWord(r rune) bool {
@@ -156,14 +154,21 @@ func (l *Location) parseQuery(query string) error {
 	return nil
 }
 
-// withoutPassword returns text without what may be a password before an @.
-func withoutPassword(text string) string {
+// WithoutPassword returns text without what may be a password before an @.
+func WithoutPassword(text string) string {
 	if scheme, rest, found := strings.Cut(text, "://"); found {
 		if i := strings.LastIndex(rest, "@"); i >= 0 && strings.Contains(rest[:i], ":") {
 			return scheme + "://...@" + rest[i+1:]
 		}
 	}
 	return text
+}
+
+// Same reports whether two locations are certainly the same one. Another name of a host is not recognised.
+func (l Location) Same(other Location) bool {
+	return l.Prefix == other.Prefix && slices.ContainsFunc(l.Endpoints, func(e string) bool {
+		return slices.Contains(other.Endpoints, e)
+	})
 }
 
 // In returns the location with the names of files relative to dir made absolute.
@@ -189,7 +194,8 @@ func (l Location) String() string {
 	}
 	b.WriteString(strings.Join(l.Endpoints, ",") + "/" + (&url.URL{Path: l.Prefix}).EscapedPath())
 	query := url.Values{}
-	for name, file := range map[string]string{"ca": l.CA, "cert": l.Cert, "key": l.Key, "password_file": l.PasswordFile} {
+	files := map[string]string{"ca": l.CA, "cert": l.Cert, "key": l.Key, "password_file": l.PasswordFile}
+	for name, file := range files {
 		if file != "" {
 			query.Set(name, file)
 		}

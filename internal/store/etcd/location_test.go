@@ -14,7 +14,7 @@ import (
 func TestParseLocation(t *testing.T) {
 	for text, want := range map[string]etcd.Location{
 		"etcd://a":                   {Endpoints: []string{"a:2379"}, Prefix: "coppice"},
-		"etcd://a,b:1,10.0.0.3":      {Endpoints: []string{"a:2379", "b:1", "10.0.0.3:2379"}, Prefix: "coppice"},
+		"etcd://A,b:01,10.0.0.3":     {Endpoints: []string{"a:2379", "b:1", "10.0.0.3:2379"}, Prefix: "coppice"},
 		"etcd://[::1]:23,[fe80::2]/": {Endpoints: []string{"[::1]:23", "[fe80::2]:2379"}, Prefix: "coppice"},
 		"etcd://a/x/y%20z":           {Endpoints: []string{"a:2379"}, Prefix: "x/y z"},
 		"etcds://me%40here@a/p?ca=c.pem&cert=d&key=e&password_file=f%3Dg": {Endpoints: []string{"a:2379"}, Prefix: "p",
@@ -63,6 +63,13 @@ func TestParseLocation(t *testing.T) {
 		}
 		if err != nil && (strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 1000) {
 			t.Errorf("%.50s: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"etcd://u:secret@a/b": "etcd://...@a/b", "etcd://u@a:1/b": "etcd://u@a:1/b", "u:secret@a": "u:secret@a",
+	} {
+		if got := etcd.WithoutPassword(text); got != want {
+			t.Errorf("%s became %s, want %s", text, got, want)
 		}
 	}
 	l, _ := etcd.ParseLocation("etcds://a?ca=c.pem&cert=/d&key=e")

@@ -29,7 +29,8 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.read(ctx, prefix, after, limit, store.MaxPage)
 }
 
-func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev, error) {
+func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes int) ([]store.Record, store.Rev,
+	error) {
 	if err := store.CheckPrefix(prefix); err != nil {
 		return nil, 0, err
 	}
@@ -71,12 +72,14 @@ func (s *Store) bounds(prefix string) (from, to string) {
 
 // pages calls each for the keys of a range in their order, as of one revision, until it returns false. It returns the
 // revision. With rev 0 that is the current one.
-func (s *Store) pages(ctx context.Context, from, to string, rev int64, each func(*mvccpb.KeyValue) bool) (int64, error) {
+func (s *Store) pages(ctx context.Context, from, to string, rev int64, each func(*mvccpb.KeyValue) bool,
+	options ...clientv3.OpOption) (int64, error) {
 	for keys := int64(minKeys); ; {
 		var resp *clientv3.GetResponse
 		err := s.retry(ctx, func(ctx context.Context) error {
 			var err error
-			resp, err = s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(keys), clientv3.WithRev(rev))
+			resp, err = s.client.Get(ctx, from, append(options, clientv3.WithRange(to), clientv3.WithLimit(keys),
+				clientv3.WithRev(rev))...)
 			return err
 		})
 		if err != nil {
