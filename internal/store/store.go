@@ -126,6 +126,11 @@ type Store interface {
 	// ttl is over.
 	Acquire(ctx context.Context, name string, ttl time.Duration) (Lease, error)
 
+	// Resume takes over the lease that is held with that fence, from a holder that is gone, for ttl from now. The
+	// fence stays the same. It fails with ErrFenced if the lease is no longer held with it. A Lease of this store with
+	// that fence ends. The holder may be a process that was killed, if the store outlives its processes.
+	Resume(ctx context.Context, fence Fence, ttl time.Duration) (Lease, error)
+
 	// Close ends all watches, loses all leases and waits for pending writes.
 	Close() error
 }
@@ -148,8 +153,11 @@ type Lease interface {
 	// Release gives the lease up immediately. It is not an error if the lease is already lost.
 	Release(ctx context.Context) error
 
-	// Done is closed when the lease is no longer held: released, expired, or the store was
-	// closed. The store rejects its fence from then on.
+	// Abandon ends this Lease, and leaves it to whoever resumes it before it expires.
+	Abandon()
+
+	// Done is closed when the lease is no longer held by this Lease: released, expired, abandoned, resumed by another
+	// one, or the store was closed. Unless it was resumed or abandoned, the store rejects its fence from then on.
 	Done() <-chan struct{}
 }
 

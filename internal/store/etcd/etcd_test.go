@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,12 +27,15 @@ func open(ctx context.Context, url string) (*etcd.Store, error) {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
 	storetest.Run(t, storetest.Backend{
 		Open: func(dir string) (store.Store, error) {
 			return open(context.Background(), c.URL(fmt.Sprintf("stores%s", filepath.ToSlash(dir))))
 		},
 		Durable: true,
+		Lasting: true,
+		TTL:     4 * time.Second, // also while the machine is busy
 		Shared:  true,
 	})
 }

@@ -22,12 +22,16 @@ type leases struct {
 	lost map[store.Fence]bool
 }
 
+// isLost also notices a deadline for which the timer is late.
 func (ls *leases) isLost(f store.Fence) bool {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if le := ls.held[f.Lease]; le != nil && le.fence == f && !time.Now().Before(le.deadline) {
-		le.drop() // the timer is late
+	le := ls.held[f.Lease]
+	ls.mu.Unlock()
+	if le != nil {
+		le.checkDeadline()
 	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	return ls.lost[f]
 }
 
@@ -88,16 +92,56 @@ func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*l
 		s.revoke(id)
 		return nil, err
 	}
-	le := &lease{s: s, name: name, ttl: ttl, id: id, done: make(chan struct{}), deadline: sentAt.Add(ttl),
-		fence: store.Fence{Lease: name, Epoch: epoch}}
+	return s.hold(&lease{ttl: ttl, id: id, deadline: sentAt.Add(ttl), fence: store.Fence{Lease: name, Epoch: epoch}}), nil
+}
+
+// hold begins a tenure. etcd has ended one of the same name that this process has, or it is resumed.
+func (s *Store) hold(le *lease) *lease {
+	le.s, le.name, le.done = s, le.fence.Lease, make(chan struct{})
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
-	if old := s.leases.held[name]; old != nil {
-		old.drop() // etcd has ended it, or it could not be acquired again
+	if old := s.leases.held[le.name]; old != nil {
+		old.drop()
 	}
-	s.leases.held[name] = le
-	le.timer = time.AfterFunc(time.Until(le.deadline), le.expire)
-	return le, nil
+	delete(s.leases.lost, le.fence)
+	s.leases.held[le.name] = le
+	le.timer = time.AfterFunc(time.Until(le.deadline), le.checkDeadline)
+	return le
+}
+
+// Resume implements store.Store. The time of the lease in etcd stays that with which it was acquired; ttl must not be
+// longer.
+func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(f.Lease, ttl); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.calls.Done()
+	if s.leases.isLost(f) {
+		return nil, store.ErrFenced
+	}
+	le := &lease{s: s, name: f.Lease, ttl: ttl, fence: f}
+	err := s.retry(ctx, func(ctx context.Context) error {
+		resp, err := s.client.Get(ctx, s.leaseKey(f.Lease))
+		if err != nil {
+			return err
+		}
+		if len(resp.Kvs) == 0 || string(resp.Kvs[0].Value) != strconv.FormatUint(f.Epoch, 10) {
+			return store.ErrFenced
+		}
+		le.id = clientv3.LeaseID(resp.Kvs[0].Lease)
+		le.deadline = time.Now().Add(ttl)
+		return s.keepAlive(ctx, le)
+	})
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return nil, store.ErrFenced
+	case err != nil:
+		return nil, s.translate("resuming lease "+f.Lease+" in", err)
+	}
+	return s.hold(le), nil
 }
 
 // checkFree returns a *store.HeldError if a lease is held.
@@ -287,7 +331,9 @@ func (le *lease) extend(deadline time.Time) error {
 
 // Release implements store.Lease.
 func (le *lease) Release(ctx context.Context) error {
-	le.lose()
+	if !le.lose() {
+		return nil // it has ended, or another Lease has it
+	}
 	if err := le.s.enter(ctx); errors.Is(err, store.ErrClosed) {
 		return nil
 	} else if err != nil {
@@ -304,25 +350,43 @@ func (le *lease) Release(ctx context.Context) error {
 	return le.s.translate("releasing lease "+le.name+" in", err)
 }
 
-// expire is called by the timer, possibly while a renewal moves the deadline.
-func (le *lease) expire() {
+// Abandon implements store.Lease.
+func (le *lease) Abandon() {
 	le.s.leases.mu.Lock()
-	left := time.Until(le.deadline)
-	if left > 0 && !le.lost {
+	defer le.s.leases.mu.Unlock()
+	if le.lost {
+		return
+	}
+	le.drop()
+	delete(le.s.leases.lost, le.fence) // etcd decides
+}
+
+// checkDeadline ends the lease if its deadline is over. It is called by the timer, possibly while a renewal moves the
+// deadline.
+func (le *lease) checkDeadline() {
+	le.s.leases.mu.Lock()
+	left, over := time.Until(le.deadline), false
+	switch {
+	case le.lost:
+	case left > 0:
 		le.timer.Reset(left)
-	} else {
+	default:
 		le.drop()
+		over = true
 	}
 	le.s.leases.mu.Unlock()
-	if left <= 0 {
+	if over {
 		le.s.revoke(le.id) // so that others need not wait for etcd
 	}
 }
 
-func (le *lease) lose() {
+// lose ends the lease, and reports whether this call has.
+func (le *lease) lose() bool {
 	le.s.leases.mu.Lock()
 	defer le.s.leases.mu.Unlock()
+	held := !le.lost
 	le.drop()
+	return held
 }
 
 // drop ends the lease. Needs the mutex of leases.

@@ -58,6 +58,28 @@ func (l *Leases) Acquire(name string, ttl time.Duration, nextEpoch func() (uint6
 	return le, nil
 }
 
+// Resume implements store.Store.
+func (l *Leases) Resume(f store.Fence, ttl time.Duration) (store.Lease, error) {
+	if err := store.CheckLease(f.Lease, ttl); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	old := l.held[f.Lease]
+	switch {
+	case l.closed:
+		return nil, store.ErrClosed
+	case old == nil || f.Epoch == 0 || old.epoch != f.Epoch || !now.Before(old.deadline):
+		return nil, store.ErrFenced
+	}
+	old.drop()
+	le := &lease{table: l, name: f.Lease, ttl: ttl, deadline: now.Add(ttl), done: make(chan struct{}), epoch: f.Epoch}
+	l.held[f.Lease] = le
+	le.timer = time.AfterFunc(ttl, le.expire)
+	return le, nil
+}
+
 // Check returns ErrFenced unless the fence is zero or its lease is held.
 func (l *Leases) Check(f store.Fence) error {
 	if f == (store.Fence{}) {
@@ -92,6 +114,7 @@ type lease struct {
 	deadline time.Time
 	timer    *time.Timer
 	lost     bool
+	left     bool // abandoned: it is held until the deadline, and nobody has it
 }
 
 func (le *lease) Fence() store.Fence { return store.Fence{Lease: le.name, Epoch: le.epoch} }
@@ -114,7 +137,7 @@ func (le *lease) Renew(ctx context.Context) error {
 	if !le.lost && !now.Before(le.deadline) {
 		le.drop() // the timer is late
 	}
-	if le.lost {
+	if le.lost || le.left {
 		return store.ErrFenced
 	}
 	le.deadline = now.Add(le.ttl)
@@ -125,8 +148,19 @@ func (le *lease) Renew(ctx context.Context) error {
 func (le *lease) Release(context.Context) error {
 	le.table.mu.Lock()
 	defer le.table.mu.Unlock()
-	le.drop()
+	if !le.left {
+		le.drop()
+	}
 	return nil
+}
+
+func (le *lease) Abandon() {
+	le.table.mu.Lock()
+	defer le.table.mu.Unlock()
+	if !le.lost && !le.left {
+		le.left = true
+		close(le.done)
+	}
 }
 
 // expire is called by the timer, possibly while a renewal moves the deadline.
@@ -147,6 +181,8 @@ func (le *lease) drop() {
 	}
 	le.lost = true
 	le.timer.Stop()
-	close(le.done)
+	if !le.left {
+		close(le.done)
+	}
 	delete(le.table.held, le.name)
 }

@@ -152,6 +152,14 @@ func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (st
 	})
 }
 
+// Resume implements store.Store.
+func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (store.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.leases.Resume(f, ttl)
+}
+
 // Close implements store.Store and drops all records.
 func (s *Store) Close() error {
 	s.mu.Lock()

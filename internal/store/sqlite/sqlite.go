@@ -111,6 +111,17 @@ func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (st
 	})
 }
 
+// Resume implements store.Store. Leases end with the process.
+func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (store.Lease, error) {
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.leases.Resume(f, ttl)
+}
+
 // Watch implements store.Store. Changes are kept in memory, so a reopened store starts without
 // history.
 func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.Seq2[store.Change, error] {

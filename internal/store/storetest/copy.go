@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -104,11 +105,11 @@ func testRoundTrip(t *testing.T, b Backend) {
 	must(t, from, add("gone", "1"))
 	must(t, from, del(store.SequenceKey("gone", 1)))
 	for range 2 {
-		if err := acquire(t, from, "ctl", ttl).Release(ctx); err != nil {
+		if err := acquire(t, from, "ctl", time.Minute).Release(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	held := acquire(t, from, "ctl", ttl)
+	held := acquire(t, from, "ctl", time.Minute)
 	last := held.Fence().Epoch
 
 	to := b.openCopyable(t)
@@ -133,7 +134,7 @@ func testRoundTrip(t *testing.T, b Backend) {
 
 	// The lease itself is not copied, and its epoch is not used again.
 	wantErr(t, "fence of a lease of the original", second(to.Apply(ctx, held.Fence(), nil, nil)), store.ErrFenced)
-	if got := acquire(t, to, "ctl", ttl).Fence().Epoch; got <= last {
+	if got := acquire(t, to, "ctl", time.Minute).Fence().Epoch; got <= last {
 		t.Errorf("epoch %d, the original was at %d", got, last)
 	}
 	must(t, to, add("log", "next"), add("gone", "next"), add("log/x", "next"), add("new", "first"))

@@ -120,6 +120,17 @@ func (f *Faults) Acquire(ctx context.Context, name string, ttl time.Duration) (s
 	return l, err
 }
 
+// Resume implements store.Store, with unknown outcomes.
+func (f *Faults) Resume(ctx context.Context, fence store.Fence, ttl time.Duration) (store.Lease, error) {
+	if err := f.failing(); err != nil {
+		return nil, err
+	}
+	if f.hit(f.rates.Unknown, &f.counts.UnknownNotDone) {
+		return nil, fmt.Errorf("fault: %w", store.ErrUnknown)
+	}
+	return f.Store.Resume(ctx, fence, ttl)
+}
+
 // ErrCut is the error of an export that was cut.
 var ErrCut = errors.New("fault: the connection was cut")
 

@@ -20,7 +20,7 @@ func testNotEmpty(t *testing.T, b Backend) {
 			must(t, s, add("log", "1"))
 			must(t, s, del(store.SequenceKey("log", 1)))
 		},
-		"an epoch":        func(s store.Store) { acquire(t, s, "ctl", ttl).Release(ctx) },
+		"an epoch":        func(s store.Store) { acquire(t, s, "ctl", time.Minute).Release(ctx) },
 		"an import":       func(s store.Store) { s.(copyable).Import(ctx, list(nil, epoch(3))) },
 		"imported record": func(s store.Store) { s.(copyable).Import(ctx, list(nil, record("a", "1"))) },
 	} {
@@ -107,7 +107,7 @@ func testReopenCopy(t *testing.T, b Backend) {
 		if got := withoutEpoch(exported(t, s)); got != "log:5 a=1" {
 			t.Errorf("reopened, the store has %s", got)
 		}
-		if got := acquire(t, s, "ctl", ttl).Fence().Epoch; got <= 1<<40 {
+		if got := acquire(t, s, "ctl", time.Minute).Fence().Epoch; got <= 1<<40 {
 			t.Errorf("epoch %d", got)
 		}
 		must(t, s, add("log", "next"))

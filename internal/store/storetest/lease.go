@@ -12,15 +12,13 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// ttl is long enough for a real store to renew within it, and short enough to wait for.
-const ttl = 2 * time.Second
-
 // inTime runs f, in a bubble with simulated time if the store supports it.
 func (b Backend) inTime(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		if b.Bubble {
 			synctest.Test(t, f)
 		} else {
+			t.Parallel() // most of it is waiting
 			f(t)
 		}
 	})
@@ -71,8 +69,8 @@ func testFence(t *testing.T, b Backend) {
 		_, err = s.Apply(ctx, store.Fence{Lease: "ctl"}, nil, []store.Op{put("a", "0")})
 		wantErr(t, "fence with epoch 0", err, store.ErrFenced)
 
-		one := acquire(t, s, "ctl", ttl)
-		other := acquire(t, s, "node/b", ttl)
+		one := acquire(t, s, "ctl", b.TTL)
+		other := acquire(t, s, "node/b", b.TTL)
 		rev, err := s.Apply(ctx, one.Fence(), nil, []store.Op{put("a", "1")})
 		if err != nil {
 			t.Fatalf("apply of the holder: %v", err)
@@ -88,7 +86,7 @@ func testFence(t *testing.T, b Backend) {
 		_, err = s.Apply(ctx, one.Fence(), nil, []store.Op{put("a", "0")})
 		wantErr(t, "fence of a released lease", err, store.ErrFenced)
 
-		two := acquire(t, s, "ctl", ttl)
+		two := acquire(t, s, "ctl", b.TTL)
 		if two.Fence().Epoch <= one.Fence().Epoch {
 			t.Errorf("epoch %d after %d", two.Fence().Epoch, one.Fence().Epoch)
 		}
@@ -171,23 +169,23 @@ func testLease(t *testing.T, b Backend) {
 	b.inTime(t, "renewed", func(t *testing.T) {
 		s := b.open(t)
 		sent := time.Now()
-		l := acquire(t, s, "l", ttl)
-		if d := l.Deadline(); d.After(time.Now().Add(ttl)) || d.Before(sent) {
+		l := acquire(t, s, "l", b.TTL)
+		if d := l.Deadline(); d.After(time.Now().Add(b.TTL)) || d.Before(sent) {
 			t.Errorf("deadline %v after the call", d.Sub(sent))
 		}
-		_, err := s.Acquire(ctx, "l", ttl)
+		_, err := s.Acquire(ctx, "l", b.TTL)
 		wantErr(t, "second acquire", err, store.ErrHeld)
 		var held *store.HeldError
 		if !errors.As(err, &held) || held.Lease != "l" || held.Until.Before(sent) {
 			t.Errorf("held: %+v", held)
 		}
 		for range 6 {
-			time.Sleep(ttl / 2)
+			time.Sleep(b.TTL / 2)
 			before := time.Now()
 			if err := l.Renew(ctx); err != nil {
 				t.Fatalf("renew: %v", err)
 			}
-			if d := l.Deadline(); d.After(time.Now().Add(ttl)) || !d.After(before) {
+			if d := l.Deadline(); d.After(time.Now().Add(b.TTL)) || !d.After(before) {
 				t.Errorf("deadline %v after the renewal", d.Sub(before))
 			}
 			if ended(l) {
@@ -211,21 +209,21 @@ func testLease(t *testing.T, b Backend) {
 		if err := l.Release(ctx); err != nil {
 			t.Errorf("second release: %v", err)
 		}
-		acquire(t, s, "l", ttl) // free at once
+		acquire(t, s, "l", b.TTL) // free at once
 	})
 
 	b.inTime(t, "expired", func(t *testing.T) {
 		s := b.open(t)
-		l := acquire(t, s, "l", ttl)
+		l := acquire(t, s, "l", b.TTL)
 		deadline := l.Deadline()
 		<-l.Done()
-		if now := time.Now(); now.Before(deadline.Add(-ttl / 2)) {
+		if now := time.Now(); now.Before(deadline.Add(-b.TTL / 2)) {
 			t.Errorf("lost %v before the deadline", deadline.Sub(now))
-		} else if late := now.Sub(deadline); late > ttl/4 {
+		} else if late := now.Sub(deadline); late > b.TTL/4 {
 			t.Errorf("noticed %v after the deadline", late)
 		}
 		wantErr(t, "renew of a lost lease", l.Renew(ctx), store.ErrFenced)
-		next := acquireEventually(t, s, "l", ttl)
+		next := acquireEventually(t, s, "l", b.TTL)
 		if next.Fence().Epoch <= l.Fence().Epoch {
 			t.Errorf("epoch %d after %d", next.Fence().Epoch, l.Fence().Epoch)
 		}

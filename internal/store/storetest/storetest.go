@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -19,6 +20,10 @@ type Backend struct {
 	Open func(dir string) (store.Store, error)
 	// Durable means that acknowledged changes survive Close and Open.
 	Durable bool
+	// TTL is that of leases in tests: long enough to renew them within half of it. 2 s if zero.
+	TTL time.Duration
+	// Lasting means that leases outlive the process that holds them.
+	Lasting bool
 	// Shared means that others move the revision of the store on, too.
 	Shared bool
 	// Bubble means that the store can run inside a testing/synctest bubble, because it waits only
@@ -28,6 +33,9 @@ type Backend struct {
 
 // Run runs the whole suite.
 func Run(t *testing.T, b Backend) {
+	if b.TTL == 0 {
+		b.TTL = 2 * time.Second
+	}
 	t.Run("apply", func(t *testing.T) { testApply(t, b) })
 	t.Run("bounds", func(t *testing.T) { testBounds(t, b) })
 	t.Run("prefix", func(t *testing.T) { testPrefix(t, b) })
@@ -35,8 +43,9 @@ func Run(t *testing.T, b Backend) {
 	t.Run("model", func(t *testing.T) { testModel(t, b) })
 	t.Run("concurrent", func(t *testing.T) { testConcurrent(t, b) })
 	t.Run("watch", func(t *testing.T) { testWatch(t, b) })
-	t.Run("fence", func(t *testing.T) { testFence(t, b) })
-	t.Run("lease", func(t *testing.T) { testLease(t, b) })
+	t.Run("fence", func(t *testing.T) { t.Parallel(); testFence(t, b) })
+	t.Run("lease", func(t *testing.T) { t.Parallel(); testLease(t, b) })
+	t.Run("resume", func(t *testing.T) { t.Parallel(); testResume(t, b) })
 	t.Run("copy", func(t *testing.T) { testCopy(t, b) })
 	t.Run("close", func(t *testing.T) { testClose(t, b) })
 	if b.Durable {
