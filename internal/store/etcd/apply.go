@@ -150,7 +150,6 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	default:
 		return 0, false, err // refused
 	}
-	a.s.latest.note(resp.Header.Revision)
 	if !resp.Succeeded {
 		lost, err := a.explain(resp, w)
 		if lost {

@@ -68,6 +68,8 @@ type Store struct {
 	id     string
 	logger *slog.Logger
 
+	progress time.Duration // see progressInterval
+
 	closing chan struct{}   // closed when Close begins
 	ctx     context.Context // of calls; ends when Close no longer waits for them
 	cancel  context.CancelFunc
@@ -78,7 +80,6 @@ type Store struct {
 	writers   writers
 	sequences sequences
 	leases    leases
-	latest    latest
 	committed atomic.Pointer[func(took time.Duration)]
 }
 
@@ -116,7 +117,8 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: l.Prefix + "/", where: l.String(), logger: logger, closing: make(chan struct{})}
+	s := &Store{prefix: l.Prefix + "/", where: l.String(), logger: logger, progress: progressInterval,
+		closing: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.client, err = clientv3.New(clientv3.Config{
 		Endpoints: l.endpoints(), TLS: tlsConfig, Username: l.User, Password: password,
@@ -162,7 +164,6 @@ func (s *Store) begin(ctx context.Context) error {
 		default:
 			have = resp.Responses[0].GetResponseRange().Kvs[0].Value
 		}
-		s.latest.note(resp.Header.Revision)
 		return nil
 	})
 	if err != nil {
@@ -233,20 +234,4 @@ func (s *Store) Close() error {
 	s.writers.end(ctx, s.client)
 	s.client.Close() // its only errors are those of connections that are closed already
 	return nil
-}
-
-// latest is the latest revision that is known.
-type latest struct {
-	rev  atomic.Int64
-	when atomic.Int64 // when it was noted last, in seconds
-}
-
-func (l *latest) note(rev int64) {
-	for {
-		have := l.rev.Load()
-		if rev <= have || l.rev.CompareAndSwap(have, rev) {
-			break
-		}
-	}
-	l.when.Store(time.Now().Unix())
 }

@@ -158,6 +158,35 @@ func TestCompaction(t *testing.T) {
 	step(s, &last, &noted)
 }
 
+// A watch without changes goes on from where the store is, not from its last change.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	s := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1}))
+	s.progress = 10 * time.Millisecond
+	after, err := s.current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rev, err := s.Apply(t.Context(), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: "elsewhere"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &backlog{more: make(chan struct{}, 1)}
+	for try := 1; after < int64(rev); try++ {
+		if try == 20 {
+			t.Fatalf("the watch is at %d, the store at %d", after, rev)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err := s.followOnce(ctx, "here", &after, b); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	if changes, err := b.take(); len(changes) > 0 || err != nil {
+		t.Errorf("%v, %v", changes, err)
+	}
+}
+
 // What a process has left that was killed in the middle of an import is removed, but not while it works.
 func TestKilledImport(t *testing.T) {
 	t.Parallel()

@@ -184,7 +184,6 @@ func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID) (ep
 			if err != nil {
 				return err
 			}
-			s.latest.note(resp.Header.Revision)
 			if resp.Succeeded {
 				epoch = last + 1
 				return nil

@@ -88,7 +88,6 @@ func (s *Store) pages(ctx context.Context, from, to string, rev int64, each func
 		if rev == 0 {
 			rev = resp.Header.Revision
 		}
-		s.latest.note(resp.Header.Revision)
 		size := 0
 		for _, kv := range resp.Kvs {
 			size += len(kv.Value)

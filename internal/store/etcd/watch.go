@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -25,16 +26,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.S
 			yield(store.Change{}, err)
 			return
 		}
-		if err := s.enter(ctx); err != nil {
-			yield(store.Change{}, err)
-			return
-		}
-		defer s.calls.Done()
-		rev, err := s.current(ctx)
-		if err == nil && from > store.Rev(rev) {
-			err = store.ErrCompacted // not a revision of this store
-		}
-		if err != nil {
+		if err := s.checkRev(ctx, from); err != nil {
 			yield(store.Change{}, s.translate("watching", err))
 			return
 		}
@@ -76,33 +68,69 @@ func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.S
 	}
 }
 
+// checkRev returns ErrCompacted if the store has not come to a revision yet.
+func (s *Store) checkRev(ctx context.Context, rev store.Rev) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.calls.Done() // Close does not wait for the consumer of a watch
+	current, err := s.current(ctx)
+	if err == nil && rev > store.Rev(current) {
+		err = store.ErrCompacted
+	}
+	return err
+}
+
 // follow adds all changes after a revision to a backlog until it fails.
 func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backlog) error {
-	from, to := s.bounds(prefix)
 	for {
-		watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		for resp := range s.client.Watch(watching, from, clientv3.WithRange(to), clientv3.WithRev(after+1)) {
-			if resp.CompactRevision != 0 || isCompacted(resp.Err()) {
-				cancel()
-				return store.ErrCompacted
-			}
-			if resp.Canceled {
-				break // by a member without a leader, for example: another one is asked
-			}
-			full := false
-			groups(resp.Events, func(rev int64, events []*clientv3.Event) {
-				c, size := s.restrict(rev, events, prefix)
-				full = full || len(c.Put)+len(c.Deleted) > 0 && !b.add(c, size)
-				after = rev
-			})
-			if full {
-				cancel()
-				return store.ErrCompacted
-			}
+		err := s.followOnce(ctx, prefix, &after, b)
+		if err == nil {
+			err = s.pause(ctx, maxPause)
 		}
-		cancel()
-		if err := s.pause(ctx, maxPause); err != nil {
+		if err != nil {
 			return err
+		}
+	}
+}
+
+// progressInterval is how often a watch without changes learns how far it has come. Otherwise it would begin after its
+// last change when it is interrupted, which may be compacted.
+const progressInterval = time.Minute
+
+// followOnce is follow until the watch of etcd ends, such as by a member without a leader.
+func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *backlog) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	from, to := s.bounds(prefix)
+	tick := time.NewTicker(s.progress)
+	defer tick.Stop()
+	answers := s.client.Watch(ctx, from, clientv3.WithRange(to), clientv3.WithRev(*after+1))
+	for {
+		var resp clientv3.WatchResponse
+		var open bool
+		select {
+		case resp, open = <-answers:
+		case <-tick.C:
+			_ = s.client.RequestProgress(ctx) // the next one may be answered
+			continue
+		}
+		switch {
+		case resp.CompactRevision != 0, isCompacted(resp.Err()):
+			return store.ErrCompacted
+		case !open, resp.Canceled:
+			return nil
+		case resp.IsProgressNotify():
+			*after = max(*after, resp.Header.Revision)
+		}
+		full := false
+		groups(resp.Events, func(rev int64, events []*clientv3.Event) {
+			c, size := s.restrict(rev, events, prefix)
+			full = full || len(c.Put)+len(c.Deleted) > 0 && !b.add(c, size)
+			*after = rev
+		})
+		if full {
+			return store.ErrCompacted
 		}
 	}
 }
@@ -113,7 +141,6 @@ func (s *Store) current(ctx context.Context) (rev int64, err error) {
 		resp, err := s.client.Get(ctx, s.prefix+"format", clientv3.WithKeysOnly())
 		if err == nil {
 			rev = resp.Header.Revision
-			s.latest.note(rev)
 		}
 		return err
 	})

@@ -113,7 +113,6 @@ func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool
 		if err != nil {
 			return err
 		}
-		s.latest.note(resp.Header.Revision)
 		if done = resp.Succeeded; done {
 			rev = store.Rev(resp.Responses[0].GetResponseRange().Kvs[0].ModRevision)
 		}
