@@ -278,7 +278,8 @@ func (i *importation) finish(ctx context.Context, epoch uint64) error {
 	tried := false
 	err := s.retry(ctx, func(ctx context.Context) error {
 		tried = true
-		resp, err := s.client.Txn(ctx).If(i.isMine()...).Then(then...).Else(clientv3.OpGet(s.prefix + imported)).Commit()
+		resp, err := s.client.Txn(ctx).If(i.isMine()...).Then(then...).
+			Else(clientv3.OpGet(s.prefix + imported)).Commit()
 		switch {
 		case err != nil:
 			return err
@@ -312,7 +313,8 @@ func (s *Store) removeImport(ctx context.Context, name string) error {
 func (s *Store) checkImport(ctx context.Context) error {
 	name, alive := "", false
 	err := s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Txn(ctx).Then(clientv3.OpGet(s.prefix+importing), clientv3.OpGet(s.prefix+importer)).Commit()
+		resp, err := s.client.Txn(ctx).
+			Then(clientv3.OpGet(s.prefix+importing), clientv3.OpGet(s.prefix+importer)).Commit()
 		if err != nil {
 			return err
 		}

@@ -92,7 +92,8 @@ func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*l
 		s.revoke(id)
 		return nil, err
 	}
-	return s.hold(&lease{ttl: ttl, id: id, deadline: sentAt.Add(ttl), fence: store.Fence{Lease: name, Epoch: epoch}}), nil
+	fence := store.Fence{Lease: name, Epoch: epoch}
+	return s.hold(&lease{ttl: ttl, id: id, deadline: sentAt.Add(ttl), fence: fence}), nil
 }
 
 // hold begins a tenure. etcd has ended one of the same name that this process has, or it is resumed.
