@@ -1,0 +1,211 @@
+// Package registry has the nodes of a fleet: which there are, how to reach them and what they may take. A node is in
+// it from when it joins until it is removed, whether it runs or not.
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/jointoken"
+	"github.com/coppice-dev/coppice/internal/cluster/pki"
+	"github.com/coppice-dev/coppice/internal/cluster/record"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Prefix is the prefix of the keys of nodes, which end with their names.
+const Prefix = "cluster/nodes"
+
+// LeaseOf returns the name of the lease of a node.
+func LeaseOf(node string) string { return "nodes/" + node }
+
+// Bounds of a node.
+const (
+	MaxLabels   = 32
+	MaxLabel    = 63 // bytes of the name or the value of a label
+	MaxCapacity = 100_000
+)
+
+// Errors of the registry.
+var (
+	ErrTaken   = errors.New("the name belongs to another node, which has another key")
+	ErrUnknown = errors.New("no such node")
+)
+
+// Node is a machine of the fleet.
+type Node struct {
+	Name   string    `json:"name"`
+	Key    []byte    `json:"key"` // the SHA-256 of its public key
+	Joined time.Time `json:"joined"`
+	// Draining means that it takes no agents, and gives away those that it has.
+	Draining bool `json:"draining,omitempty"`
+	// Epoch is that of its lease when it has announced itself last; 0 if it has not.
+	Epoch uint64 `json:"epoch,omitempty"`
+	Info
+}
+
+// Info is what a node says of itself.
+type Info struct {
+	Address  string            `json:"address,omitempty"` // host:port at which other nodes reach it
+	Labels   map[string]string `json:"labels,omitempty"`
+	Capacity int               `json:"capacity,omitempty"` // agents that it takes; 0 is no limit
+	Version  string            `json:"version,omitempty"`  // of Coppice
+}
+
+// Check returns what is wrong with an Info, or nil.
+func (i Info) Check() error {
+	if err := jointoken.CheckAddress(i.Address); err != nil {
+		return err
+	}
+	if i.Capacity < 0 || i.Capacity > MaxCapacity {
+		return fmt.Errorf("the capacity is %d, expected 0 to %d agents", i.Capacity, MaxCapacity)
+	}
+	if len(i.Labels) > MaxLabels {
+		return fmt.Errorf("%d labels, at most %d are allowed", len(i.Labels), MaxLabels)
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
+		if err := checkLabel(name, true); err != nil {
+			return fmt.Errorf("label %.70q: %w", name, err)
+		}
+		if err := checkLabel(i.Labels[name], false); err != nil {
+			return fmt.Errorf("label %s = %.70q: %w", name, i.Labels[name], err)
+		}
+	}
+	return nil
+}
+
+// checkLabel returns what is wrong with the name of a label or with its value, which may be empty.
+func checkLabel(text string, name bool) error {
+	switch {
+	case text == "" && name:
+		return errors.New("the name is empty")
+	case len(text) > MaxLabel:
+		return fmt.Errorf("%d bytes, at most %d are allowed", len(text), MaxLabel)
+	}
+	for _, c := range []byte(text) {
+		word := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !word && c != '-' && c != '_' && c != '.' && (c != '/' || !name) {
+			return errors.New(`expected letters, digits, "-", "_" and "."; in a name also "/"`)
+		}
+	}
+	return nil
+}
+
+func (n Node) equal(other Node) bool { return reflect.DeepEqual(n, other) }
+
+// decode reads a record.
+func decode(r store.Record) (n Node, err error) {
+	if err := json.Unmarshal(r.Value, &n); err != nil {
+		return n, err
+	}
+	if err := pki.CheckName(n.Name); err != nil {
+		return n, err
+	}
+	if r.Key != key(n.Name) || len(n.Key) != 32 {
+		return n, errors.New("its name or its key is wrong")
+	}
+	return n, nil
+}
+
+func damaged(node string, err error) error {
+	return fmt.Errorf("the record of node %s is damaged: %w; remove it with: coppice node rm %s", node, err, node)
+}
+
+func key(node string) string { return Prefix + "/" + node }
+
+// Join adds a node, or finds it with the same key. The error wraps ErrTaken if the name has another key.
+func Join(ctx context.Context, s store.Store, node string, hash [32]byte) error {
+	if err := pki.CheckName(node); err != nil {
+		return err
+	}
+	value, err := json.Marshal(Node{Name: node, Key: hash[:], Joined: time.Now().UTC().Round(0)})
+	if err != nil {
+		return err
+	}
+	r, created, err := record.Create(ctx, s, key(node), value)
+	if err != nil || created {
+		return err
+	}
+	have, err := decode(r)
+	switch {
+	case err != nil:
+		return damaged(node, err)
+	case [32]byte(have.Key) != hash:
+		return fmt.Errorf("node %s: %w", node, ErrTaken)
+	}
+	return nil
+}
+
+// Announce says how a node is reached and what it takes. It is called by the node, with the fence of its lease.
+func Announce(ctx context.Context, s store.Store, node string, fence store.Fence, i Info) error {
+	if err := i.Check(); err != nil {
+		return fmt.Errorf("node %s: %w", node, err)
+	}
+	return update(ctx, s, node, fence, func(n *Node) { n.Info, n.Epoch = i, fence.Epoch })
+}
+
+// SetDraining starts or ends the draining of a node.
+func SetDraining(ctx context.Context, s store.Store, node string, draining bool) error {
+	return update(ctx, s, node, store.Fence{}, func(n *Node) { n.Draining = draining })
+}
+
+// update changes a record until the store has the change.
+func update(ctx context.Context, s store.Store, node string, fence store.Fence, change func(*Node)) error {
+	for {
+		r, err := find(ctx, s, node)
+		if err != nil {
+			return err
+		}
+		n, err := decode(r)
+		if err != nil {
+			return damaged(node, err)
+		}
+		before := n
+		change(&n)
+		if n.equal(before) && fence == (store.Fence{}) {
+			return nil // also if an attempt whose outcome is unknown was done
+		}
+		value, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		_, err = s.Apply(ctx, fence, []store.Cond{{Key: r.Key, Rev: r.Rev}},
+			[]store.Op{{Kind: store.Put, Key: r.Key, Value: value}})
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnknown) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// find returns the record of a node. The error wraps ErrUnknown if there is none.
+func find(ctx context.Context, s store.Store, node string) (store.Record, error) {
+	if err := pki.CheckName(node); err != nil {
+		return store.Record{}, err
+	}
+	r, err := store.Get(ctx, s, key(node))
+	if err == nil && r.Rev == 0 {
+		err = fmt.Errorf("%s: %w; those of the fleet are listed by: coppice node ls", node, ErrUnknown)
+	}
+	return r, err
+}
+
+// Remove removes a node, also one whose record is damaged. It is no longer admitted by the others.
+func Remove(ctx context.Context, s store.Store, node string) error {
+	for {
+		r, err := find(ctx, s, node)
+		if err != nil {
+			return err
+		}
+		if gone, err := record.Delete(ctx, s, r); gone || err != nil {
+			return err
+		}
+	}
+}
