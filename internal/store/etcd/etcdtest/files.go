@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 )
 
@@ -28,36 +27,38 @@ type Files struct {
 }
 
 // newFiles makes an authority and certificates.
-func newFiles(t testing.TB, dir string) Files {
-	t.Helper()
+func newFiles(dir string) (Files, error) {
 	f := Files{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "client.pem"),
 		Key: filepath.Join(dir, "client.key"), serverCert: filepath.Join(dir, "server.pem"),
 		serverKey: filepath.Join(dir, "server.key"), Pool: x509.NewCertPool()}
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	caKey := issue(t, ca, nil, nil, f.CA, filepath.Join(dir, "ca.key"))
+	caKey, err := issue(ca, nil, nil, f.CA, filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return f, err
+	}
 	f.Pool.AddCert(ca)
 	server := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	issue(t, server, ca, caKey, f.serverCert, f.serverKey)
+	if _, err := issue(server, ca, caKey, f.serverCert, f.serverKey); err != nil {
+		return f, err
+	}
 	client := &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "root"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	issue(t, client, ca, caKey, f.Cert, f.Key)
-	var err error
-	if f.pair, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
-		t.Fatal(err)
+	if _, err := issue(client, ca, caKey, f.Cert, f.Key); err != nil {
+		return f, err
 	}
-	return f
+	f.pair, err = tls.LoadX509KeyPair(f.Cert, f.Key)
+	return f, err
 }
 
 // issue signs a certificate, with itself if there is no parent, and writes it with its new key.
-func issue(t testing.TB, c, parent *x509.Certificate, signer *ecdsa.PrivateKey, certFile, keyFile string,
-) *ecdsa.PrivateKey {
-	t.Helper()
+func issue(c, parent *x509.Certificate, signer *ecdsa.PrivateKey, certFile, keyFile string,
+) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if parent == nil {
 		parent, signer = c, key
@@ -65,27 +66,27 @@ func issue(t testing.TB, c, parent *x509.Certificate, signer *ecdsa.PrivateKey, 
 	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for file, block := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: keyDER},
 	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	if parsed, err := x509.ParseCertificate(der); err == nil {
 		*c = *parsed
 	}
-	return key
+	return key, nil
 }
 
 // healthy asks a member.
-func (c *Cluster) healthy(ctx context.Context, i int) bool {
+func (c *Servers) healthy(ctx context.Context, i int) bool {
 	transport := &http.Transport{DisableKeepAlives: true}
 	url := "http://"
 	if c.options.TLS {
