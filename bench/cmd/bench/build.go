@@ -25,6 +25,8 @@ type programs struct {
 	cronrate    string
 	workrate    string
 	goqite      string // its schema
+	storecost   string
+	etcd        string // its server
 	firstact    string
 	coppice     string
 	compose     string // process-compose
@@ -48,8 +50,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("Erlang/OTP is left out: %v (Debian: apt-get install erlang-base)", err))
 	}
 	if runtime.GOOS != "linux" {
-		p.notes = append(p.notes, "exec, exit, acted, fleet, look, follow, output, belief and work are left out: "+
-			"they are measured on Linux only")
+		p.notes = append(p.notes, "exec, exit, acted, fleet, look, follow, output, belief, work and store are left "+
+			"out: they are measured on Linux only")
 		return p, nil
 	}
 	if p.execfloor, err = goBuild(ctx, dir, "execfloor", ".", "./cmd/execfloor"); err != nil {
@@ -85,6 +87,14 @@ func build(ctx context.Context, dir string) (programs, error) {
 	} else {
 		p.goqite = filepath.Join(strings.TrimSpace(string(out)), "schema_sqlite.sql")
 	}
+	if p.storecost, err = goBuild(ctx, dir, "storecost", ".", "./cmd/storecost"); err != nil {
+		return p, err
+	}
+	if server := filepath.Join("..", ".cache", "etcd", "etcd"); !isFile(server) {
+		p.notes = append(p.notes, fmt.Sprintf("etcd is left out: there is no %s (make deps)", server))
+	} else {
+		p.etcd = server
+	}
 	var entry []string
 	if runtime.GOARCH == "amd64" {
 		entry = []string{"-ldflags=-E main.entry"}
@@ -106,6 +116,11 @@ func build(ctx context.Context, dir string) (programs, error) {
 		p.notes = append(p.notes, fmt.Sprintf("supervisord is left out: %v (Debian: apt-get install supervisor)", err))
 	}
 	return p, nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // goBuild builds pkg of the module in src to dir/name.

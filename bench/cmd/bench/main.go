@@ -55,7 +55,8 @@ func parseFlags(args []string) (config, error) {
 	fs.IntVar(&c.reps, "reps", 3, "repetitions")
 	fs.BoolVar(&c.quick, "quick", false, "10,000 children instead of 100,000, short storms")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if a target is not met")
-	fs.StringVar(&c.doc, "doc", "", "measure nothing, and write the last results of fleets as a page to `FILE.md`")
+	fs.StringVar(&c.doc, "doc", "", "measure nothing, and write the last results of fleets and stores as a page "+
+		"to `FILE.md`")
 	only := fs.String("only", strings.Join(scenarios(), ","), "`scenarios` to run")
 	impls := fs.String("impl", "", "run only implementations that begin with one of these `prefixes`")
 	if err := fs.Parse(args); err != nil {

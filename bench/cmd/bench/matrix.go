@@ -17,7 +17,7 @@ type job struct {
 
 func scenarios() []string {
 	return []string{"spawn", "restart", "latency", "rest", "lost", "exec", "exit", "acted", "fleet", "look",
-		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work", "attempts"}
+		"follow-claude", "follow-codex", "output", "belief", "cron", "orders", "work", "attempts", "store"}
 }
 
 // walks is the time between two walks of raw-walk: a shorter measurement may see none.
@@ -131,6 +131,13 @@ func matrix(c config, p programs, rep int) []job {
 		ask("attempts", n, []string{"raw-sqlite", "coppice-socket"},
 			[]string{"-n", strconv.Itoa(n), "-tasks", "10000", "-d", s.writes.String()}, nil)
 	}
+	for _, n := range []int{1, 3} {
+		impls := []string{"raw-etcd", "coppice-etcd"}
+		if n == 1 {
+			impls = append(impls, "raw-sqlite", "coppice-sqlite")
+		}
+		ask("store", n, impls, []string{"-n", strconv.Itoa(n), "-d", s.writes.String()}, nil)
+	}
 	return jobs
 }
 
@@ -214,6 +221,12 @@ func command(p programs, impl, scenario string, n int, goArgs, erlArgs []string)
 			argv = append(argv, "-schema", p.goqite)
 		}
 		return append(argv, goArgs...)
+	}
+	if scenario == "store" {
+		if p.storecost == "" || strings.HasSuffix(impl, "-etcd") && p.etcd == "" {
+			return nil
+		}
+		return append([]string{p.storecost, "-impl", impl, "-etcd", p.etcd}, goArgs...)
 	}
 	if scenario == "cron" || scenario == "orders" {
 		if p.cronrate == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ func TestMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := programs{gobench: "g", beam: "b", execfloor: "e", agentkill: "a", acted: "x", fleetcost: "f",
-		followcost: "o", lookcost: "l", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
+		followcost: "o", lookcost: "l", storecost: "r", etcd: "d", firstact: "f", coppice: "c", compose: "p", supervisord: "s"}
 	names := func(jobs []job) []string {
 		var out []string
 		for _, j := range jobs {
@@ -44,7 +45,8 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("the second repetition asks something else:\n%q\n%q", first, second)
 	}
 	for _, j := range matrix(c, programs{gobench: "g"}, 0) {
-		elsewhere := []string{"exec", "exit", "acted", "fleet", "look", "follow-claude", "follow-codex", "cron"}
+		elsewhere := []string{"exec", "exit", "acted", "fleet", "look", "follow-claude", "follow-codex", "cron",
+			"store"}
 		if j.argv[0] != "g" || slices.Contains(elsewhere, j.scenario) {
 			t.Errorf("asked although not built: %+v", j)
 		}
@@ -52,6 +54,23 @@ func TestMatrix(t *testing.T) {
 	c.only, c.impls = []string{"rest"}, []string{"otp"}
 	if got := names(matrix(c, all, 0)); !slices.Equal(got, []string{"rest otp-static", "rest otp-static-gs"}) {
 		t.Errorf("only OTP's rest: %q", got)
+	}
+}
+
+func TestStores(t *testing.T) {
+	asked := func(p programs) []string {
+		var out []string
+		for _, j := range matrix(config{only: []string{"store"}}, p, 0) {
+			out = append(out, fmt.Sprintf("%s %d", j.impl, j.n))
+		}
+		return out
+	}
+	all := []string{"raw-etcd 1", "coppice-etcd 1", "raw-sqlite 1", "coppice-sqlite 1", "raw-etcd 3", "coppice-etcd 3"}
+	if got := asked(programs{storecost: "r", etcd: "d"}); !slices.Equal(got, all) {
+		t.Errorf("stores: %q", got)
+	}
+	if got := asked(programs{storecost: "r"}); !slices.Equal(got, all[2:4]) {
+		t.Errorf("stores without the server of etcd: %q", got)
 	}
 }
 

@@ -24,14 +24,14 @@ func ReadRows(r io.Reader) ([]Row, error) {
 	return rows, lines.Err()
 }
 
-// fleetMetric is a metric of the scenario fleet on the page.
-type fleetMetric struct {
+// pageMetric is a metric on the page.
+type pageMetric struct {
 	metric, title string
 	plotted       bool
 }
 
-func fleetMetrics() []fleetMetric {
-	return []fleetMetric{
+func fleetMetrics() []pageMetric {
+	return []pageMetric{
 		{"start_s", "Start of all, in s", true},
 		{"half_s", "Half killed until all run again, in s", true},
 		{"stop_s", "Stop of all, in s", true},
@@ -42,8 +42,22 @@ func fleetMetrics() []fleetMetric {
 	}
 }
 
-// WritePage writes what fleets cost as a page of the documentation, with the growth over n as an
-// image. The page names the image and the machine as they are given.
+func storeMetrics() []pageMetric {
+	return []pageMetric{
+		{metric: "serial_p50_us", title: "A record is written, one after the other, p50 in µs"},
+		{metric: "many_per_s", title: "16 writers, each its own record, records/s"},
+		{metric: "logged_per_s", title: "16 writers, each its own record and an event in the same log, records/s"},
+		{metric: "events_per_s", title: "Writes of 50 events, events/s"},
+		{metric: "snapshot_ms", title: "10,000 records are read, p50 in ms"},
+		{metric: "watch_p50_us", title: "From the call that writes until a watch has the change, p50 in µs"},
+		{metric: "acquire_ms", title: "A lease is acquired, p50 in ms"},
+		{metric: "renew_ms", title: "A lease is renewed, p50 in ms"},
+		{metric: "release_ms", title: "A lease is released, p50 in ms"},
+	}
+}
+
+// WritePage writes what fleets cost as a page of the documentation, with the growth over n as an image, and what the
+// stores cost if that was measured. The page names the image and the machine as they are given.
 func (r *Results) WritePage(page, image io.Writer, imageName, machine string) error {
 	const scenario = "fleet"
 	if len(r.ns[scenario]) == 0 {
@@ -52,18 +66,18 @@ func (r *Results) WritePage(page, image io.Writer, imageName, machine string) er
 	e := &errWriter{w: page}
 	e.printf(`# Performance
 
-This page shows what a fleet of n agents that sleep costs, with Coppice and with other supervisors. Use it to
-estimate what a fleet of your own needs before its agents do anything.
+This page shows what a fleet of n agents that sleep costs, with Coppice and with other supervisors, and what the
+[stores](#stores) cost. Use it to estimate what a fleet of your own needs before its agents do anything.
 
-Measured on %s, all in the same run, as the [benchmarks](../bench/README.md#fleets) describe:
+Measured on %s, fleets and stores each in one run, as the [benchmarks](../bench/README.md#what-is-measured) describe:
 
-    cd bench && go run ./cmd/bench -only fleet && go run ./cmd/bench -doc ../docs/performance.md
+    cd bench && go run ./cmd/bench -only fleet,store && go run ./cmd/bench -doc ../docs/performance.md
 
 ![growth over the number of agents, on logarithmic axes](%s)
 `, machine, imageName)
 	var plots []plot
 	for _, m := range fleetMetrics() {
-		cells := r.fleetTable(m.metric)
+		cells := r.pageTable(scenario, m.metric)
 		if len(cells) == 1 {
 			continue
 		}
@@ -75,6 +89,7 @@ Measured on %s, all in the same run, as the [benchmarks](../bench/README.md#flee
 			plots = append(plots, r.plot(scenario, m.metric, m.title))
 		}
 	}
+	r.writeStores(e)
 	e.printf(`
 ## Limits
 
@@ -101,17 +116,40 @@ Each cell is the median, with the range if it was measured more than once. The s
 	return writePlots(image, plots)
 }
 
-// fleetTable has a line for each implementation, below the heading, and a column for each n.
-func (r *Results) fleetTable(metric string) [][]string {
+// writeStores writes the part of the page about stores.
+func (r *Results) writeStores(e *errWriter) {
+	const scenario = "store"
+	if len(r.ns[scenario]) == 0 {
+		return
+	}
+	e.printf(`
+## Stores
+
+SQLite keeps the state of one machine, and etcd that of many. Its n members are all on the same machine and disk here.
+raw-sqlite and raw-etcd are what these allow: writes with nothing around them. Records and events have 500 bytes. Each
+write is on the disk before the next one of the same writer.
+`)
+	for _, m := range storeMetrics() {
+		if cells := r.pageTable(scenario, m.metric); len(cells) > 1 {
+			e.printf("\n### %s\n\n", m.title)
+			var table bytes.Buffer
+			writeMarkdown(&table, cells)
+			e.printf("%s", table.Bytes())
+		}
+	}
+}
+
+// pageTable has a line for each implementation, below the heading, and a column for each n.
+func (r *Results) pageTable(scenario, metric string) [][]string {
 	heading := []string{""}
-	for _, n := range r.ns["fleet"] {
+	for _, n := range r.ns[scenario] {
 		heading = append(heading, "n = "+number(float64(n)))
 	}
 	cells := [][]string{heading}
 	for _, impl := range r.impls {
 		row, measured := []string{impl}, false
-		for _, n := range r.ns["fleet"] {
-			s := r.summary(key{"fleet", n, impl, metric})
+		for _, n := range r.ns[scenario] {
+			s := r.summary(key{scenario, n, impl, metric})
 			text := ""
 			if s.Reps > 0 {
 				text, measured = s.String(), true

@@ -100,6 +100,29 @@ func TestTableRatios(t *testing.T) {
 	}
 }
 
+// TestFloors has two floors in one table.
+func TestFloors(t *testing.T) {
+	r := Collect(slices.Concat(
+		rows("raw-sqlite", "store", 1, "serial_p50_us", 100), rows("coppice-sqlite", "store", 1, "serial_p50_us", 150),
+		rows("raw-etcd", "store", 1, "serial_p50_us", 400), rows("coppice-etcd", "store", 1, "serial_p50_us", 500),
+		rows("coppice", "store", 1, "serial_p50_us", 200), rows("coppice-sqlite", "store", 1, "renew_ms", 2),
+	))
+	var b strings.Builder
+	r.WriteTables(&b)
+	for _, want := range []string{
+		"| 1 | raw-sqlite     | 100               | 1.00    | -           |",
+		"| 1 | coppice-sqlite | 150               | 1.50    | -           |",
+		"| 1 | raw-etcd       | 400               | 1.00    | -           |",
+		"| 1 | coppice-etcd   | 500               | 1.25    | -           |",
+		"| 1 | coppice        | 200               | 0.50    | -           |", // of the last floor
+		"| 1 | coppice-sqlite | 2                 | -       | -           |", // without a floor
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no line %q in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	atMost := target{scenario: "s", metric: "m", ours: "coppice", n: many, against: []string{"a", "b"}, refN: many, factor: 2}
 	atLeast := atMost
@@ -160,6 +183,25 @@ func TestFleetTargets(t *testing.T) {
 	}
 	// Met are the start of 1000 and the memory of 100.
 	if got[Met] != 2 || got[NotMet] != 2 {
+		t.Errorf("outcomes: %v", got)
+	}
+}
+
+// TestStoreTargets holds each store to its own floor, with the same number of members.
+func TestStoreTargets(t *testing.T) {
+	r := Collect(slices.Concat(
+		rows("raw-sqlite", "store", 1, "serial_p50_us", 100), rows("coppice-sqlite", "store", 1, "serial_p50_us", 251),
+		rows("raw-etcd", "store", 1, "serial_p50_us", 400), rows("coppice-etcd", "store", 1, "serial_p50_us", 1000),
+		rows("raw-etcd", "store", 3, "serial_p50_us", 1000), rows("coppice-etcd", "store", 3, "serial_p50_us", 2501),
+		rows("raw-etcd", "store", 3, "many_per_s", 1000), rows("coppice-etcd", "store", 3, "many_per_s", 500),
+		rows("raw-etcd", "store", 3, "watch_p50_us", 1000), rows("coppice-etcd", "store", 3, "watch_p50_us", 2001),
+	))
+	got := map[Outcome]int{}
+	for _, target := range storeTargets() {
+		got[r.judge(target).outcome]++
+	}
+	// Met are the record of etcd with 1 member, and the 16 writers.
+	if got[Met] != 2 || got[NotMet] != 3 {
 		t.Errorf("outcomes: %v", got)
 	}
 }

@@ -72,6 +72,7 @@ func targets() []target {
 			against: []string{"os/exec"}, refN: many, factor: 2})
 	}
 	ts = append(ts, fleetTargets()...)
+	ts = append(ts, storeTargets()...)
 	for _, impl := range []string{"coppice-book", "coppice-socket"} {
 		ts = append(ts, target{row: "10,000 durable belief writes/s, 100 agents: µs for each", scenario: "belief",
 			metric: "us_per_write", ours: impl, n: many, limit: 100})
