@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/coppice-dev/coppice/internal/store"
@@ -181,7 +182,7 @@ func (a *apply) txn(ctx context.Context, w *writer) clientv3.Txn {
 	last := make(map[string]uint64, len(a.logs))
 	for _, log := range a.logs {
 		key, known := a.s.sequenceKey(log), a.s.sequences.known[log]
-		last[log] = known.last
+		last[log] = known.n
 		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", known.rev))
 		otherwise = append(otherwise, clientv3.OpGet(key))
 	}
@@ -230,13 +231,9 @@ func (a *apply) explain(resp *clientv3.TxnResponse, w *writer) (lost bool, err e
 		}
 	}
 	for _, log := range a.logs {
-		known := sequence{}
-		if kvs := next().Kvs; len(kvs) > 0 {
-			n, err := strconv.ParseUint(string(kvs[0].Value), 10, 64)
-			if err != nil {
-				return false, fmt.Errorf("the last number below %s is damaged: %q", log, kvs[0].Value)
-			}
-			known = sequence{last: n, rev: kvs[0].ModRevision}
+		known, err := counterOf(next())
+		if err != nil {
+			return false, err
 		}
 		a.s.sequences.known[log] = known
 	}
@@ -248,7 +245,7 @@ func (a *apply) explain(resp *clientv3.TxnResponse, w *writer) (lost bool, err e
 func (a *apply) advance(rev int64) {
 	for _, op := range a.ops {
 		if op.Kind == store.Append {
-			a.s.sequences.known[op.Key] = sequence{last: a.s.sequences.known[op.Key].last + 1, rev: rev}
+			a.s.sequences.known[op.Key] = counter{n: a.s.sequences.known[op.Key].n + 1, rev: rev}
 		}
 	}
 }
@@ -256,12 +253,31 @@ func (a *apply) advance(rev int64) {
 // sequences are the last numbers of appended records as this process knows them.
 type sequences struct {
 	busy  chan struct{} // has a token while they are used
-	known map[string]sequence
+	known map[string]counter
 }
 
-type sequence struct {
-	last uint64
-	rev  int64 // of its record; 0 if there is none
+// counter is a key that has a number.
+type counter struct {
+	n   uint64
+	rev int64 // of the key; 0 if there is none
+}
+
+// counterOf returns the counter that was read.
+func counterOf(r *pb.RangeResponse) (c counter, err error) {
+	if len(r.Kvs) > 0 {
+		c.rev = r.Kvs[0].ModRevision
+		c.n, err = number(r.Kvs[0])
+	}
+	return c, err
+}
+
+// number returns the number that a key has.
+func number(kv *mvccpb.KeyValue) (uint64, error) {
+	n, err := strconv.ParseUint(string(kv.Value), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is damaged: %.40q is no number", kv.Key, kv.Value)
+	}
+	return n, nil
 }
 
 func (s *Store) sequenceKey(prefix string) string { return s.prefix + "n/" + prefix }

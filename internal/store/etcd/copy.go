@@ -94,15 +94,6 @@ func (s *Store) epochAt(ctx context.Context, rev int64) (epoch uint64, err error
 	return epoch, err
 }
 
-// number returns the number that a key has.
-func number(kv *mvccpb.KeyValue) (uint64, error) {
-	n, err := strconv.ParseUint(string(kv.Value), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s is damaged: %.40q is no number", kv.Key, kv.Value)
-	}
-	return n, nil
-}
-
 // An import takes many transactions. Until the last one, the key "importing" has the name of the import, and the key
 // "importer" is there while its process works. A process that opens the store removes what an interrupted import has
 // left.

@@ -133,7 +133,7 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	}
 	s.leases.held, s.leases.lost = map[string]*lease{}, map[store.Fence]bool{}
 	s.sequences.busy = make(chan struct{}, 1)
-	s.sequences.known = map[string]sequence{}
+	s.sequences.known = map[string]counter{}
 	s.writers.slots = make(chan struct{}, maxWriters)
 	return s, nil
 }

@@ -101,7 +101,7 @@ func TestMoved(t *testing.T) {
 	if _, err := s.client.Put(ctx, s.sequenceKey("log"), "many"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Apply(ctx, store.Fence{}, nil, add); err == nil || !strings.Contains(err.Error(), `the last number below log is damaged: "many"`) {
+	if _, err := s.Apply(ctx, store.Fence{}, nil, add); err == nil || !strings.Contains(err.Error(), `coppice/n/log is damaged: "many" is no number`) {
 		t.Errorf("with a damaged sequence: %v", err)
 	}
 }
@@ -257,7 +257,7 @@ func TestRevoked(t *testing.T) {
 			}
 			grant, err := s.client.Grant(ctx, 60)
 			if err == nil {
-				_, err = s.claim(ctx, l.name, grant.ID)
+				_, err = s.claim(ctx, l.name, grant.ID, counter{})
 			}
 			return err
 		},

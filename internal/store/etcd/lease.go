@@ -71,12 +71,17 @@ func (s *Store) Acquire(ctx context.Context, name string, ttl time.Duration) (st
 }
 
 func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*lease, error) {
-	if err := s.retry(ctx, func(ctx context.Context) error { return s.checkFree(ctx, name) }); err != nil {
+	var last counter
+	err := s.retry(ctx, func(ctx context.Context) (err error) {
+		last, err = s.checkFree(ctx, name)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var sentAt time.Time
 	var id clientv3.LeaseID
-	err := s.retry(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		sentAt = time.Now()
 		grant, err := s.client.Grant(ctx, wholeSeconds(ttl))
 		if err == nil {
@@ -87,7 +92,7 @@ func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*l
 	if err != nil {
 		return nil, err
 	}
-	epoch, err := s.claim(ctx, name, id)
+	epoch, err := s.claim(ctx, name, id, last)
 	if err != nil {
 		s.revoke(id)
 		return nil, err
@@ -145,13 +150,16 @@ func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (s
 	return s.hold(le), nil
 }
 
-// checkFree returns a *store.HeldError if a lease is held.
-func (s *Store) checkFree(ctx context.Context, name string) error {
-	resp, err := s.client.Get(ctx, s.leaseKey(name))
-	if err != nil || len(resp.Kvs) == 0 {
-		return err
+// checkFree returns a *store.HeldError if a lease is held, and otherwise the last epoch.
+func (s *Store) checkFree(ctx context.Context, name string) (last counter, err error) {
+	resp, err := s.client.Txn(ctx).Then(clientv3.OpGet(s.leaseKey(name)), clientv3.OpGet(s.prefix+"epoch")).Commit()
+	if err != nil {
+		return last, err
 	}
-	return s.heldError(ctx, name, clientv3.LeaseID(resp.Kvs[0].Lease))
+	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		return last, s.heldError(ctx, name, clientv3.LeaseID(kvs[0].Lease))
+	}
+	return counterOf(resp.Responses[1].GetResponseRange())
 }
 
 // minHeld is added to the time left of a lease: etcd tells it in seconds, rounded down, and ends leases somewhat later.
@@ -171,37 +179,32 @@ func (s *Store) heldError(ctx context.Context, name string, id clientv3.LeaseID)
 func wholeSeconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
 
 // claim makes the record of a lease, attached to the lease of etcd with that ID, unless there is one.
-func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID) (epoch uint64, err error) {
+func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID, last counter) (epoch uint64, err error) {
 	key, epochKey := s.leaseKey(name), s.prefix+"epoch"
-	last, lastRev := uint64(0), int64(0)
 	err = s.retry(ctx, func(ctx context.Context) error {
 		for {
-			next := strconv.FormatUint(last+1, 10)
+			next := strconv.FormatUint(last.n+1, 10)
 			resp, err := s.client.Txn(ctx).
 				If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-					clientv3.Compare(clientv3.ModRevision(epochKey), "=", lastRev)).
+					clientv3.Compare(clientv3.ModRevision(epochKey), "=", last.rev)).
 				Then(clientv3.OpPut(key, next, clientv3.WithLease(id)), clientv3.OpPut(epochKey, next)).
 				Else(clientv3.OpGet(key), clientv3.OpGet(epochKey)).Commit()
 			if err != nil {
 				return err
 			}
 			if resp.Succeeded {
-				epoch = last + 1
+				epoch = last.n + 1
 				return nil
 			}
 			if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 				if clientv3.LeaseID(kvs[0].Lease) == id { // by an attempt that got no answer
-					epoch, err = strconv.ParseUint(string(kvs[0].Value), 10, 64)
+					epoch, err = number(kvs[0])
 					return err
 				}
 				return s.heldError(ctx, name, clientv3.LeaseID(kvs[0].Lease))
 			}
-			last, lastRev = 0, 0
-			if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-				if last, err = strconv.ParseUint(string(kvs[0].Value), 10, 64); err != nil {
-					return err
-				}
-				lastRev = kvs[0].ModRevision
+			if last, err = counterOf(resp.Responses[1].GetResponseRange()); err != nil {
+				return err
 			}
 		}
 	})

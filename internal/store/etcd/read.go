@@ -15,7 +15,7 @@ import (
 // Keys of one request. etcd bounds what it sends by their number only, so the first request is for few, and the next
 // ones are for more while they are small.
 const (
-	minKeys = 16
+	minKeys = 64
 	maxKeys = 4096
 )
 
@@ -101,9 +101,9 @@ func (s *Store) pages(ctx context.Context, from, to string, rev int64, each func
 		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
 		switch {
 		case size < store.MaxPage/4:
-			keys = min(4*keys, maxKeys)
+			keys = min(8*keys, maxKeys)
 		case size > store.MaxPage:
-			keys = max(keys/4, 1)
+			keys = max(keys/8, 1)
 		}
 	}
 }
