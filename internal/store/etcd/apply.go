@@ -95,7 +95,7 @@ func (a *apply) run(ctx context.Context) (store.Rev, error) {
 		if a.noted.isOver(begun, pause) {
 			return 0, unavailable(err)
 		}
-		if err == errMoved && pause < maxPause/4 {
+		if errors.Is(err, errMoved) && pause < maxPause/4 {
 			continue // it is known now what has moved
 		}
 		if err := a.s.pause(ctx, pause); err != nil {
@@ -142,8 +142,7 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 		}
 		switch {
 		case settleErr != nil:
-			// Of the errors of package store it is only this one.
-			return 0, false, fmt.Errorf("%w: %v; asking what became of it: %v", store.ErrUnknown, err, settleErr)
+			return 0, false, unknown(fmt.Errorf("%w; asking what became of it: %w", err, settleErr))
 		case done && a.changes:
 			return rev, false, nil
 		}
@@ -156,7 +155,7 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 		if lost {
 			w = nil
 		}
-		return 0, err == errMoved, err
+		return 0, errors.Is(err, errMoved), err
 	}
 	if a.changes {
 		w.last++

@@ -133,6 +133,10 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
+// unknown returns store.ErrUnknown with a reason. It wraps no other error of package store, such as ErrUnavailable,
+// which would say that nothing was done.
+func unknown(err error) error { return fmt.Errorf("%w: %s", store.ErrUnknown, err.Error()) }
+
 // translate returns the error of a store for one of etcd.
 func (s *Store) translate(doing string, err error) error {
 	var e rpctypes.EtcdError

@@ -283,7 +283,7 @@ func (i *importation) finish(ctx context.Context, epoch uint64) error {
 		return errGivenUp
 	})
 	if tried && err != nil && !errors.Is(err, errGivenUp) {
-		return fmt.Errorf("%w: %v", store.ErrUnknown, err)
+		return unknown(err)
 	}
 	return err
 }
