@@ -37,6 +37,11 @@ var (
 	ErrUnsupported = errors.New("not supported by this runtime")
 	// ErrOverdue means that the incarnation has exceeded its Launch.Timeout.
 	ErrOverdue = errors.New("timeout exceeded")
+	// ErrFenced means that the node has no lease now, so that nothing may be started on it: see package deadline.
+	ErrFenced = errors.New("node has lost its lease")
+	// ErrDeadline means that the incarnation was stopped because the lease of its node has ended. Its exit is a
+	// failure: it did not complete, and may run on another node.
+	ErrDeadline = errors.New("stopped because the lease of the node has ended")
 	// ErrWriter means that another client is attached as the writer.
 	ErrWriter = errors.New("another client has the input")
 )
@@ -142,8 +147,8 @@ type Runtime interface {
 	// Kind returns the name of the runtime: "proc" or "tmux".
 	Kind() string
 
-	// Start starts an incarnation and returns when it is ready. It fails with ErrBusy, ErrStale
-	// or ErrUnknown, or with an error that wraps supervisor.ErrNotReady or a proc.ExitError.
+	// Start starts an incarnation and returns when it is ready. It fails with ErrBusy, ErrStale,
+	// ErrFenced or ErrUnknown, or with an error that wraps supervisor.ErrNotReady or a proc.ExitError.
 	// After a failure other than ErrUnknown, nothing runs in the slot that did not run before.
 	// If ctx is done first, the start is given up.
 	Start(ctx context.Context, l Launch) (Session, error)

@@ -70,6 +70,8 @@ var sentinels = [...]struct {
 	{"unknown", runtime.ErrUnknown},
 	{"unsupported", runtime.ErrUnsupported},
 	{"overdue", runtime.ErrOverdue},
+	{"fenced", runtime.ErrFenced},
+	{"deadline", runtime.ErrDeadline},
 	{"writer", runtime.ErrWriter},
 	{"not ready", supervisor.ErrNotReady},
 	{"timeout", supervisor.ErrStartTimeout},

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,6 +53,13 @@ func TestFailureKeepsWhatMatters(t *testing.T) {
 	} {
 		if got := NewEnd(want, time.Now()).Exit(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%#v has become %#v", want, got)
+		}
+	}
+	for _, want := range []error{runtime.ErrFenced, runtime.ErrDeadline, runtime.ErrOverdue} {
+		why := fmt.Errorf("%w (%w)", want, &proc.ExitError{Code: 2})
+		exit := NewEnd(supervisor.Exit{Kind: supervisor.Failure, Err: why}, time.Now()).Exit()
+		if exit.Kind != supervisor.Failure || !errors.Is(exit.Err, want) || exit.Err.Error() != why.Error() {
+			t.Errorf("%v has become %v", why, exit)
 		}
 	}
 	err := NewFailure(errors.Join(supervisor.ErrNotReady, &proc.ExitError{Code: 2}, runtime.ErrBusy)).Err()

@@ -1,0 +1,61 @@
+package deadline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
+
+// state is what a process knows of the deadline. The zero value has read nothing.
+type state struct {
+	seen     bool // the file was read once
+	deadline Deadline
+	err      error // of the last reading, if the deadline stands nevertheless or is over because of it
+	told     bool  // the end of this deadline was reported
+}
+
+// read takes in the result of a reading of the file.
+func (s *state) read(d Deadline, err error) {
+	before := s.deadline
+	switch {
+	case err == nil:
+		s.seen, s.deadline = true, d
+	case s.seen: // it stands
+	case errors.Is(err, fs.ErrNotExist):
+		s.deadline, err = Deadline{none: true}, nil
+	default:
+		s.deadline = Deadline{}
+	}
+	s.err = err
+	if s.deadline.none || s.deadline.until > before.until {
+		s.told = false
+	}
+}
+
+// next returns when to read the file again; 0 means never. If the deadline is over it returns why, once.
+func (s *state) next(now Instant) (at Instant, over error) {
+	switch {
+	case s.deadline.none:
+		return 0, nil
+	case now < s.deadline.until:
+		return s.deadline.until, nil
+	case s.told:
+		return 0, nil
+	}
+	s.told = true
+	if s.err != nil {
+		return 0, fmt.Errorf("%w: %w", runtime.ErrDeadline, s.err)
+	}
+	return 0, runtime.ErrDeadline
+}
+
+// check returns the error of a start.
+func (s *state) check(now Instant) error {
+	err := s.deadline.check(now)
+	if err != nil && s.err != nil {
+		return fmt.Errorf("%w: %w", err, s.err)
+	}
+	return err
+}
