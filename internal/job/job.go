@@ -81,8 +81,9 @@ const overtime = 10 * time.Second
 
 // Options configure a Runner.
 type Options struct {
-	Dir    string // of the slots; it belongs to this Runner alone
-	Logger *slog.Logger
+	Dir      string // of the slots; it belongs to this Runner alone
+	Deadline string // see shim.Options; empty if there is none
+	Logger   *slog.Logger
 }
 
 // Runner starts jobs and finds those that an earlier Runner started.
@@ -95,7 +96,7 @@ type Runner struct {
 
 // Open returns a Runner; call Close to release it.
 func Open(o Options) (*Runner, error) {
-	shims, err := shim.Open(shim.Options{Dir: o.Dir, Logger: o.Logger})
+	shims, err := shim.Open(shim.Options{Dir: o.Dir, Deadline: o.Deadline, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

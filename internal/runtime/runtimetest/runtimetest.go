@@ -28,6 +28,8 @@ type Options struct {
 	AlwaysTerminal bool
 	// SlowOutput skips the test that writes 100 MB.
 	SlowOutput bool
+	// Until opens a Runtime with a deadline. Without it the tests of that are skipped.
+	Until OpenUntil
 }
 
 // Timeout bounds every wait; only a failure takes that long.
@@ -99,10 +101,15 @@ func Run(t *testing.T, open Open, o Options) {
 		{"Said", testSaid},
 		{"SaidReady", testSaidReady},
 		{"NoDescendantStays", testDescendants},
+		{"Deadline", testDeadline},
+		{"DeadlineAdopted", testDeadlineAdopted},
 		{"Huge", testHuge},
 	} {
 		if c.name == "Huge" && o.SlowOutput {
 			continue // this kind does not promise that
+		}
+		if strings.HasPrefix(c.name, "Deadline") && o.Until == nil {
+			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			b := &harness{T: t, open: open, Options: o, state: t.TempDir()}

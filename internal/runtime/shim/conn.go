@@ -32,6 +32,8 @@ type conn struct {
 
 	hello *wire.Message // the first answer
 	own   bool          // the shim has one slot only, which it does not name: it is of an earlier version
+	// outlives means that its version knows no deadline, and there is one.
+	outlives bool
 
 	writing sync.Mutex
 
@@ -264,6 +266,8 @@ func (c *conn) unfit(l runtime.Launch) string {
 	switch {
 	case (l.NoNewPrivileges || l.User != nil) && !st.Restricts || l.Paths != nil && !st.Confines:
 		return "of a version without user, no_new_privileges or read_write_paths"
+	case c.outlives:
+		return "of a version that does not end when the lease of its node does"
 	case c.hello.Program && l.Program == nil, l.Program != nil && c.hello.Key != l.Program.Key:
 		return "that of " + c.hello.Key
 	}

@@ -109,10 +109,13 @@ func (h *host) open(r *Runtime, connect func() (*conn, error)) {
 		r.unreserve(h)
 		r.owners.left(m.Name, c.shim())
 	}
+	c.outlives = r.expiry != "" && !c.hello.State.Expires
 	r.hosts.mu.Lock()
 	if h.key == "" { // else it was just started for a slot
 		h.key, h.slots = c.hello.Key, c.hello.Slots
-		r.hosts.byKey[h.key] = append(r.hosts.byKey[h.key], h)
+		if !c.outlives { // else it gets no more slots
+			r.hosts.byKey[h.key] = append(r.hosts.byKey[h.key], h)
+		}
 	}
 	r.hosts.byName[wire.SocketName(c.shim().PID)] = h
 	r.hosts.mu.Unlock()
@@ -122,7 +125,27 @@ func (h *host) open(r *Runtime, connect func() (*conn, error)) {
 	}) {
 		h.err = slots.ErrClosed
 		c.close(slots.ErrClosed)
+		return
 	}
+	if h.err = r.tellDeadline(c); h.err != nil {
+		c.close(h.err)
+	}
+}
+
+// tellDeadline makes a shim end its agents at the deadline.
+func (r *Runtime) tellDeadline(c *conn) error {
+	switch {
+	case r.expiry == "":
+		return nil
+	case c.outlives:
+		r.log.Warn("shim of an earlier version does not end its agents when the lease of the node ends; restart them",
+			"pid", c.shim().PID, "agents", c.hello.Key)
+		return nil
+	}
+	if err := c.ask(r.Ctx, wire.Message{Type: wire.Deadline, File: []byte(r.expiry)}); err != nil {
+		return fmt.Errorf("telling shim %d the deadline: %w", c.shim().PID, err)
+	}
+	return nil
 }
 
 // read reads from a connection until it or the runtime is closed, and calls ended then.
@@ -378,7 +401,7 @@ func (r *Runtime) linkOwn(ctx context.Context, dir string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.own = true
+	c.own, c.outlives = true, r.expiry != ""
 	l, err := c.newLink(filepath.Base(dir), r.Background)
 	if err == nil && !r.read(c, func() {}) {
 		c.close(slots.ErrClosed)

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		"shim":             func(args []string) int { return server.MainWith(openDoer, args) },
 		runtimetest.SayArg: runtimetest.SayRole,
 		greetArg:           greetRole,
+		daemonArg:          daemonRole,
 	})
 }
 

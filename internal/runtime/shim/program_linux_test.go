@@ -62,8 +62,11 @@ func (d doer) Run(ctx context.Context, f *server.Function) error {
 		f.Print(proc.Stdout, "one")
 		f.Print(proc.Stderr, "two\nthree")
 		f.Print(proc.Stdout, strings.Repeat("é", proc.MaxLine))
-	case "command":
-		const script = "setsid sh -c 'echo $$; exec sleep 1000' & wait"
+	case "command", "family":
+		script := "setsid sh -c 'echo $$; exec sleep 1000' & wait"
+		if do == "family" {
+			script = "setsid sh -c 'echo pid $$; exec sleep 1000' & wait"
+		}
 		cmd := proc.Command{Argv: []string{"sh", "-c", script}, Dir: "/", Env: os.Environ()}
 		f.Adopt(&cmd)
 		p, err := proc.Start(cmd, proc.Output{Line: func(l proc.Line) { f.Print(l.Stream, l.Text) }})
@@ -74,6 +77,9 @@ func (d doer) Run(ctx context.Context, f *server.Function) error {
 		<-ctx.Done()
 		p.Kill()
 		<-p.Done()
+		if do == "family" {
+			return context.Cause(ctx)
+		}
 		return nil
 	case "grow":
 		var all [][]byte

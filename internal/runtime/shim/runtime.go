@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -49,6 +50,9 @@ type Options struct {
 	// PerShim is the largest number of agents of a supervisor that share a shim. 0 means
 	// spec.DefaultPerShim.
 	PerShim int
+	// Deadline is a file of package deadline, which exists; empty if there is none. All shims end their agents at
+	// that deadline, those of earlier runtimes, too.
+	Deadline string
 	// WithoutGroups disables control groups.
 	WithoutGroups bool
 	// Output, if not nil, gets each line of each agent. The calls for an agent are sequential
@@ -64,6 +68,7 @@ type Options struct {
 type Runtime struct {
 	*slots.Table[*slot]
 	exe     string
+	expiry  string // Options.Deadline
 	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
@@ -77,7 +82,15 @@ var _ runtime.Runtime = (*Runtime)(nil)
 
 // Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {
-	r := &Runtime{exe: o.Executable, output: o.Output, log: o.Logger}
+	r := &Runtime{exe: o.Executable, expiry: o.Deadline, output: o.Output, log: o.Logger}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.expiry != "" {
+		if err := deadline.CheckPath(r.expiry); err != nil {
+			return nil, err
+		}
+	}
 	r.hosts.byName, r.hosts.byKey = make(map[string]*host), make(map[string][]*host)
 	r.SetPerShim(o.PerShim)
 	var err error
@@ -87,9 +100,6 @@ func Open(o Options) (*Runtime, error) {
 	r.wakeShims(context.Background())
 	if r.exe == "" {
 		r.exe = "/proc/self/exe" // also if a newer file has replaced it
-	}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.groups.find(r, o.WithoutGroups)
 	return r, nil

@@ -62,6 +62,9 @@ var _ process = (*Function)(nil)
 const (
 	killTime = 5 * time.Second // after it was killed
 	lastTime = time.Second     // after its program has failed, whose process ends soon
+	// Both together, after it was killed at the deadline of the node, are less than a second.
+	functionTime = 200 * time.Millisecond // until its program fails
+	expiredTime  = 500 * time.Millisecond // after that
 )
 
 // beginFunction is fork for an agent of the program.
@@ -122,12 +125,12 @@ func (f *Function) over(exit supervisor.Exit) {
 }
 
 // fail ends the incarnation because its program may not go on.
-func (f *Function) fail(err error) {
+func (f *Function) fail(err error, within time.Duration) {
 	f.ending.Lock()
 	f.failed = err
 	f.ending.Unlock()
 	f.cancel(supervisor.ErrKilled)
-	time.AfterFunc(lastTime, func() { f.over(supervisor.Exit{Kind: supervisor.Killed}) })
+	time.AfterFunc(within, func() { f.over(supervisor.Exit{Kind: supervisor.Killed}) })
 }
 
 func (f *Function) hasEnded() bool {

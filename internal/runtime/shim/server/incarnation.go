@@ -32,6 +32,7 @@ type incarnation struct {
 	mu        sync.Mutex
 	stopped   bool
 	overdue   bool
+	expired   error       // why the deadline of the node has stopped it; nil if it has not
 	killTimer *time.Timer // from the stop signal to SIGKILL
 	lifeTimer *time.Timer // ends its lifetime; nil if unlimited
 }
@@ -55,6 +56,9 @@ func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 	if run.grace == 0 {
 		run.grace = proc.DefaultGrace
 	}
+	if err := s.shim.watcher().Check(); err != nil {
+		return nil, err
+	}
 	run.group = s.openGroup(m.Group)
 	if err := s.claim(run, &l, m.Token); err != nil {
 		return nil, err
@@ -65,14 +69,7 @@ func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 	s.output.log.Limit(l.Log)
 	s.output.log.Begin(run.number)
 	s.saveIntent()
-	begin := s.fork
-	if l.Program != nil {
-		begin = s.beginFunction
-	}
-	process, await, err := begin(&l, run)
-	if err != nil && run.group != nil {
-		process, await, err = s.forkOutside(&l, run, err)
-	}
+	process, await, err := s.begin(&l, run)
 	if err != nil {
 		close(run.started)
 		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
@@ -103,6 +100,22 @@ func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
 	go s.watch(run, await, &l)
 	s.shim.releaseMemory()
 	return st, nil
+}
+
+// begin starts the process or the function of an incarnation that is that of its slot. A deadline that comes before
+// that refuses it, and a later one stops it.
+func (s *slot) begin(l *runtime.Launch, run *incarnation) (process, func(context.Context) error, error) {
+	if err := s.shim.watcher().Passed(); err != nil {
+		return nil, nil, err
+	}
+	if l.Program != nil {
+		return s.beginFunction(l, run)
+	}
+	process, await, err := s.fork(l, run)
+	if err != nil && run.group != nil {
+		return s.forkOutside(l, run, err)
+	}
+	return process, await, err
 }
 
 // requestedLaunch returns the launch that a start asks for.
@@ -266,10 +279,13 @@ func (s *slot) awaitEnd(run *incarnation, timeout time.Duration, notReady error)
 	}
 	exit := run.group.explainExit(run.process.Exit()) // before the group is removed
 	s.sweep(run.group)
-	stopped, overdue := run.asked()
+	stopped, overdue, expired := run.asked()
 	switch {
+	case expired != nil && exit.Kind != supervisor.Normal:
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: because(expired, exit.Err)}
 	case overdue && exit.Kind != supervisor.Normal:
-		exit = supervisor.Exit{Kind: supervisor.Failure, Err: overdueError(timeout, exit.Err)}
+		err := fmt.Errorf("%w: %v", runtime.ErrOverdue, timeout)
+		exit = supervisor.Exit{Kind: supervisor.Failure, Err: because(err, exit.Err)}
 	case notReady != nil && !stopped:
 		if exit.Clean() {
 			exit.Kind = supervisor.Failure
@@ -345,11 +361,12 @@ func (run *incarnation) kill() {
 	}
 }
 
-// asked reports whether the incarnation was stopped, and whether its timeout did that.
-func (run *incarnation) asked() (stopped, overdue bool) {
+// asked reports whether the incarnation was stopped, whether its timeout did that, and why the deadline of its node
+// did.
+func (run *incarnation) asked() (stopped, overdue bool, expired error) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	return run.stopped, run.overdue
+	return run.stopped, run.overdue, run.expired
 }
 
 // limitLifetime ends the incarnation after a time; 0 means never.
@@ -369,13 +386,12 @@ func (run *incarnation) limitLifetime(timeout time.Duration) {
 	})
 }
 
-// overdueError returns the error of an incarnation that exceeded its timeout. exit is the error
-// of its process, if any.
-func overdueError(timeout time.Duration, exit error) error {
+// because returns the error of an incarnation that was ended for a reason. exit is the error of its process, if any.
+func because(why, exit error) error {
 	if exit == nil || errors.Is(exit, supervisor.ErrKilled) {
-		return fmt.Errorf("%w: %v", runtime.ErrOverdue, timeout)
+		return why
 	}
-	return fmt.Errorf("%w: %v (%w)", runtime.ErrOverdue, timeout, exit)
+	return fmt.Errorf("%w (%w)", why, exit)
 }
 
 func (run *incarnation) stopTimers() {

@@ -4,7 +4,8 @@
 // For each slot it holds the lock, the agent's terminal or pipes and its output log, writes the
 // exit record, and answers on a socket in the slot's directory. It keeps a slot while its agent is
 // restarted, and leaves it some time after the last incarnation. It acts on its own only as agreed
-// at the start: on the time to readiness, the grace period of a stop, and the timeout.
+// at the start: on the time to readiness, the grace period of a stop, and the timeout. At the deadline
+// of the node, if there is one, it ends all of its agents: see package deadline.
 package server
 
 import (

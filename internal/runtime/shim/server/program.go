@@ -38,7 +38,7 @@ func (p *shim) openProgram(open OpenProgram, traced bool) error {
 	}
 	if limit := p.program.Memory(); limit > 0 {
 		watchMemory(limit, func() {
-			p.fail(fmt.Errorf("its program uses more than its %s of memory", humanize.IBytes(uint64(limit))))
+			p.fail(fmt.Errorf("its program uses more than its %s of memory", humanize.IBytes(uint64(limit))), lastTime)
 		})
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
@@ -37,6 +38,7 @@ type shim struct {
 	closing      bool
 	socket       socket
 	releaseTimer *time.Timer
+	deadline     *deadline.Watcher // nil if there is none
 }
 
 func newShim(dir, key string) (*shim, error) {
@@ -92,7 +94,7 @@ func (p *shim) handle(c *conn, m *wire.Message) {
 	case wire.Hello:
 		p.mu.Lock()
 		defer p.mu.Unlock() // a slot that is left after this is told after it
-		st := wire.State{Version: wire.Version, Shim: p.self, Restricts: true, Confines: true}
+		st := wire.State{Version: wire.Version, Shim: p.self, Restricts: true, Confines: true, Expires: true}
 		hello := &wire.Message{Type: wire.Status, ID: m.ID, State: &st, Key: p.key, Slots: len(p.slots),
 			Program: p.program != nil}
 		if b, err := wire.Encode(hello); err == nil {
@@ -103,6 +105,8 @@ func (p *shim) handle(c *conn, m *wire.Message) {
 	case wire.Wake:
 		p.restoreFiles()
 		c.answer(m, nil, nil)
+	case wire.Deadline:
+		c.answer(m, nil, p.watchDeadline(string(m.File)))
 	case wire.Quit:
 		go func() { c.answer(m, nil, p.quit()) }()
 	default:
@@ -218,14 +222,15 @@ func (p *shim) terminate() {
 	}
 }
 
-// fail ends all incarnations of the program with a failure, and the process when they are recorded.
-func (p *shim) fail(err error) {
+// fail ends all incarnations of the program with a failure, and the process when they are recorded. They have some time
+// to end.
+func (p *shim) fail(err error, within time.Duration) {
 	p.mu.Lock()
 	p.failed = true
 	p.mu.Unlock()
 	fmt.Fprintf(os.Stderr, "%s %s %v\n", time.Now().Format(time.RFC3339), Signature(p.self.PID), err)
 	for _, s := range p.all() {
-		s.fail(err)
+		s.fail(err, within)
 	}
 	time.AfterFunc(failTime, func() { os.Exit(1) }) // somebody is slow to read the last lines
 }

@@ -107,8 +107,8 @@ func (s *slot) quit() error {
 	return nil
 }
 
-// fail ends the agent, a function, with an error. Nothing more is started.
-func (s *slot) fail(err error) {
+// fail ends the agent, a function, with an error and within a time. Nothing more is started.
+func (s *slot) fail(err error, within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close()
@@ -119,7 +119,7 @@ func (s *slot) fail(err error) {
 	go func() {
 		<-run.started
 		if f, ok := run.process.(*Function); ok {
-			f.fail(err)
+			f.fail(err, within)
 		}
 	}()
 }
@@ -175,7 +175,7 @@ func (s *slot) broadcastExcept(c *conn, m *wire.Message) {
 // snapshot returns the current state. Needs mu.
 func (s *slot) snapshot() *wire.State {
 	st := s.state
-	st.Shim, st.Restricts, st.Confines = s.shim.self, true, true
+	st.Shim, st.Restricts, st.Confines, st.Expires = s.shim.self, true, true, true
 	st.Said = wire.NewNotice(s.said.notice, time.Now())
 	st.Activity, st.Told = s.output.log.Activity(), s.output.listener.Load().count()
 	return &st
@@ -315,8 +315,11 @@ func (s *slot) leave() {
 func (s *slot) marker() string { return wire.MarkerEnv + "=" + wire.Marker(s.dir) }
 
 // isRunning reports whether an agent runs in the slot, or is about to.
-func (s *slot) isRunning() bool {
+func (s *slot) isRunning() bool { return s.running() != nil }
+
+// running returns the incarnation that runs in the slot, or is about to; nil if there is none.
+func (s *slot) running() *incarnation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run != nil
+	return s.run
 }

@@ -9,7 +9,7 @@
 //
 // A shim has one socket, to which those of its slots are links. Each message names its slot, or the
 // hello names that of the whole connection. Requests without a slot are about the shim itself: Look,
-// Wake and Serve. Serve comes with a file, the locked lock file of the slot that the shim is to serve,
+// Wake, Deadline and Serve. Serve comes with a file, the locked lock file of the slot that the shim is to serve,
 // and is answered by its state. When the shim leaves a slot it sends Left.
 package wire
 
@@ -52,12 +52,13 @@ const (
 	// Unfinished asks for the unfinished last line: Output from the shim, immediately and
 	// whenever it has changed.
 	Unfinished = "unfinished"
-	Listen     = "listen" // each line of the slot's agents; then Line instead of messages
-	Look       = "look"   // answered by State
-	Quit       = "quit"   // leave the slot, if no agent runs; without a name: all such slots
-	Serve      = "serve"  // Name, Most, and the lock: see above
-	Wake       = "wake"   // create removed files again
-	Left       = "left"   // Name, Slots: a slot is no longer served
+	Listen     = "listen"   // each line of the slot's agents; then Line instead of messages
+	Look       = "look"     // answered by State
+	Quit       = "quit"     // leave the slot, if no agent runs; without a name: all such slots
+	Serve      = "serve"    // Name, Most, and the lock: see above
+	Wake       = "wake"     // create removed files again
+	Deadline   = "deadline" // File: the agents of the shim end at the deadline in it, also without a client
+	Left       = "left"     // Name, Slots: a slot is no longer served
 	OK         = "ok"
 	Error      = "error" // Failure
 	Status     = "state" // State
@@ -101,6 +102,7 @@ type Message struct {
 	Most  int    `json:"most,omitempty"`  // of a serve: slots that the shim may have then; 0 means 1
 	Slots int    `json:"slots,omitempty"` // of left and the answer to a hello: slots that the shim has
 	Key   string `json:"key,omitempty"`   // of the answer to a hello: what the slots of the shim have in common
+	File  []byte `json:"file,omitempty"`  // of a deadline: the absolute name of the file of package deadline
 	// Program, of the answer to a hello, means that the agents of the shim are those of a program.
 	Program bool `json:"program,omitempty"`
 }
@@ -134,6 +136,8 @@ type State struct {
 	Restricts bool `json:"restricts,omitempty"`
 	// Confines means the same for Launch.Paths.
 	Confines bool `json:"confines,omitempty"`
+	// Expires means that the shim supports Deadline.
+	Expires bool `json:"expires,omitempty"`
 }
 
 // ErrShimEnded is the reason for the loss of an incarnation without an exit record.
