@@ -98,7 +98,7 @@ func (s *slot) flush(ctx context.Context, rec *record) (tail []string) {
 // pipe returns the tmux command that starts a keeper for a pane.
 func (s *slot) pipe(id, token string, incarnation uint64, l runtime.Log, onlyIfNone bool) []string {
 	words := []string{"GOMAXPROCS=1", "exec"}
-	for _, a := range append([]string{executable()}, pane.KeepArgs(s.dir, token, incarnation, l)...) {
+	for _, a := range append([]string{executable()}, pane.KeepArgs(s.dir, token, incarnation, l, s.r.expiry)...) {
 		words = append(words, quote(a))
 	}
 	args := []string{"pipe-pane", "-t", id}

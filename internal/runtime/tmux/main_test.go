@@ -53,7 +53,15 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		return r
-	}, runtimetest.Options{AlwaysTerminal: true, SlowOutput: true})
+	}, runtimetest.Options{AlwaysTerminal: true, SlowOutput: true, Until: openUntil})
+}
+
+func openUntil(t testing.TB, state, file string) runtime.Runtime {
+	r, err := Open(Options{Dir: state, Deadline: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // follow passes on the lines of a session's log, beginning with the last n.

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -26,8 +27,8 @@ const (
 	incarnationOption = "@coppice_incarnation"
 )
 
-// stateFile is in the directory of a slot. Its content is a record.
-const stateFile = "slot.json"
+// stateFile is in the directory of a slot. Its content is a record, of which the keeper knows a part.
+const stateFile = pane.StateFile
 
 // record is the content of a slot's state file: its last incarnation. It is written before the
 // agent runs.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -31,6 +32,9 @@ type Options struct {
 	// Dir holds the slots and the socket of the server. It is created if necessary, and must
 	// belong to this user alone.
 	Dir string
+	// Deadline is a file of package deadline, which exists; empty if there is none. The keepers end all agents at that
+	// deadline.
+	Deadline string
 	// Output, if not nil, gets each line of each agent, one call at a time for an agent and in
 	// order. The lines are read from the log: a slow reader delays nothing, and misses lines
 	// that are rotated away meanwhile. A line then says so.
@@ -43,6 +47,7 @@ type Options struct {
 // its first argument is pane.Arg.
 type Runtime struct {
 	*slots.Table[*slot]
+	expiry   string // Options.Deadline
 	output   func(string, uint64, proc.Line)
 	log      *slog.Logger
 	sweeper  proc.Sweeper
@@ -63,8 +68,14 @@ var _ runtime.Runtime = (*Runtime)(nil)
 
 // Open returns a Runtime. It does not need tmux yet: see Version.
 func Open(o Options) (*Runtime, error) {
+	if o.Deadline != "" {
+		if err := deadline.CheckPath(o.Deadline); err != nil {
+			return nil, err
+		}
+	}
 	r := &Runtime{
-		output: o.Output, log: o.Logger, checkNow: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
+		expiry: o.Deadline, output: o.Output, log: o.Logger,
+		checkNow: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls),
 		sessions: make(map[*session]struct{}), listening: make(map[*session]chan struct{}),
 	}
 	var err error
@@ -144,7 +155,7 @@ func look(dir string, answer answer) *runtime.Observation {
 	case runtime.Dead:
 		end := v.end
 		if o.Unrecorded = end == nil; o.Unrecorded {
-			end = wire.NewEnd(v.exit(rec.Asked, nil), v.at(rec, time.Now()))
+			end = wire.NewEnd(exitOf(dir, rec, v, nil), v.at(rec, time.Now()))
 		}
 		o.Exit, o.ExitedAt = end.Exit(), end.At
 	}

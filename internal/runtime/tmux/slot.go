@@ -141,7 +141,7 @@ func (s *slot) conclude(ctx context.Context, rec *record, v verdict, seen time.T
 			rec.Incarnation, err)
 	}
 	tail := s.flush(ctx, rec)
-	end := wire.NewEnd(v.exit(rec.Asked, tail), v.at(rec, seen))
+	end := wire.NewEnd(exitOf(s.dir, rec, v, tail), v.at(rec, seen))
 	s.recordEnd(rec, end)
 	return end, nil
 }
@@ -229,6 +229,11 @@ func (s *slot) Adopt(ctx context.Context) (runtime.Session, error) {
 	}
 	if f.rec == nil {
 		return nil, fmt.Errorf("nothing was ever started: %w", fs.ErrNotExist)
+	}
+	if f.end == nil {
+		if err := s.tellDeadline(ctx, f.rec); err != nil {
+			return nil, err
+		}
 	}
 	ses := newSession(s, f.rec)
 	if f.end != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/ready"
@@ -59,6 +60,13 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
+	until, err := deadline.Load(s.r.expiry)
+	if err == nil {
+		err = until.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := s.r.check(ctx); err != nil {
 		return nil, err
 	}
@@ -89,11 +97,13 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 		return nil, err
 	}
 	if l.ResetNumbering { // the following incarnations may have the number of one that has ended
-		if err := os.Remove(filepath.Join(s.dir, wire.ExitFile)); err != nil && !wire.IsMissing(err) {
-			return nil, err
+		for _, name := range []string{wire.ExitFile, pane.ExpiredFile} {
+			if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !wire.IsMissing(err) {
+				return nil, err
+			}
 		}
 	}
-	return s.launch(ctx, l, cmd, s.pane(f))
+	return s.launch(ctx, l, cmd, s.pane(f), until)
 }
 
 // environ adds to the environment of an agent what depends on where it runs.
@@ -108,8 +118,11 @@ func (s *slot) environ(env []string) []string {
 	return append(out, "TERM="+paneTerm, marker)
 }
 
-// launch starts an incarnation, in the pane of the last one if that exists. Needs the lock.
-func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo) (slots.Session, error) {
+// launch starts an incarnation, in the pane of the last one if that exists, unless a deadline comes before. Needs the
+// lock.
+func (s *slot) launch(
+	ctx context.Context, l runtime.Launch, cmd proc.Command, old *paneInfo, until deadline.Deadline,
+) (slots.Session, error) {
 	news := make(chan struct{}, 1)
 	var notify *ready.NotifySocket
 	if l.Notify || l.Ready.Notify {
@@ -172,6 +185,10 @@ func (s *slot) launch(ctx context.Context, l runtime.Launch, cmd proc.Command, o
 		return nil, abandon(err)
 	}
 	s.describe(lctx, rec)
+	// The keeper knows no earlier deadline than this one. So it ends what it finds in the record.
+	if err := until.Check(); err != nil {
+		return nil, s.failed(ctx, rec, abandon(err))
+	}
 	// From here on the agent may run, and the start is no longer given up.
 	err = launcher.Send(&pane.Message{Type: pane.Go, Launch: packed, PID: rec.Server.PID})
 	var m *pane.Message

@@ -30,8 +30,9 @@ const (
 
 // keeper writes to the log what tmux pipes to it.
 type keeper struct {
-	log *logfile.Writer
-	run uint64 // incarnation
+	log   *logfile.Writer
+	run   uint64 // incarnation
+	guard guard
 
 	mu        sync.Mutex // held from a read to the end of its write
 	buf       []byte
@@ -40,7 +41,7 @@ type keeper struct {
 	followers map[chan struct{}]struct{}
 }
 
-func keep(dir, token, run, maxSize, kept string) error {
+func keep(dir, token, run, maxSize, kept, deadline string) error {
 	debug.SetGCPercent(50) // the first collection is at 2 MB, which an idle keeper stays below
 	if err := os.Chdir(dir); err != nil {
 		return err
@@ -58,10 +59,16 @@ func keep(dir, token, run, maxSize, kept string) error {
 	k := &keeper{
 		log: logfile.NewWriter(logfile.Name), run: incarnation, buf: make([]byte, readSize),
 		followers: make(map[chan struct{}]struct{}),
+		guard:     guard{dir: dir, run: incarnation},
 	}
 	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
 	if token != "" {
 		k.log.Begin(k.run)
+	}
+	if deadline != "" {
+		if err := k.guard.watch(deadline); err != nil {
+			return err
+		}
 	}
 	os.Remove(LogSocket)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: LogSocket, Net: "unix"})
@@ -101,6 +108,7 @@ func (k *keeper) read(f *os.File) error {
 		if err = errors.Join(err, rerr); err != nil {
 			if errors.Is(err, io.EOF) {
 				k.log.End(k.run, "", false)
+				k.guard.linger()
 				return nil
 			}
 			return fmt.Errorf("reading the output of the pane: %w", err)
@@ -210,6 +218,10 @@ func (k *keeper) serve(c *Conn) {
 			k.log.End(k.run, "", false)
 			c.Close() // the client waits for that
 			os.Exit(0)
+		case Deadline:
+			if k.guard.watch(string(m.File)) != nil || !send(&Message{Type: Watches}) {
+				return
+			}
 		case Follow:
 			k.follow(c, send)
 			return

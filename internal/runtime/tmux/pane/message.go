@@ -12,9 +12,11 @@ import (
 
 // Files of a slot for the programs of this package.
 const (
-	StartSocket = "start"    // of a daemon that starts an incarnation
-	LogSocket   = "keeper"   // of the keeper of the log
-	KeeperLog   = "pane.log" // errors of the keeper itself
+	StartSocket = "start"        // of a daemon that starts an incarnation
+	LogSocket   = "keeper"       // of the keeper of the log
+	KeeperLog   = "pane.log"     // errors of the keeper itself
+	StateFile   = "slot.json"    // of the daemon: the last incarnation
+	ExpiredFile = "expired.json" // of the keeper: see Expired
 )
 
 // Types of messages.
@@ -29,6 +31,9 @@ const (
 	Follow  = "follow"  // to the keeper; then Grew whenever the log has grown
 	Grew    = "grew"
 	Quit    = "quit" // to the keeper
+
+	Deadline = "deadline" // File, to the keeper: it ends the agent at the deadline in it; answered by Watches
+	Watches  = "watches"
 )
 
 // Message is any message: a JSON object of at most MaxMessage bytes.
@@ -40,6 +45,7 @@ type Message struct {
 	Failure  *wire.Failure `json:"failure,omitempty"`
 	Received int64         `json:"received,omitempty"` // bytes of this incarnation's output
 	Tail     []string      `json:"tail,omitempty"`     // its last lines
+	File     []byte        `json:"file,omitempty"`
 }
 
 // MaxMessage bounds a message. The kernel accepts no larger command line and environment.
