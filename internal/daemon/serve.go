@@ -106,7 +106,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRuntimes()) }()
 
-	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Logger: o.Logger})
+	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Deadline: p.Deadline(), Logger: o.Logger})
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,18 @@ func (p Project) unusable(err error) error {
 		"%s writable, or copy the project to a directory that is", p.State, err, p.Dir)
 }
 
+// DeadlineFile returns the name of the file of package deadline, which a machine of a fleet has.
+func (p Project) DeadlineFile() string { return filepath.Join(p.State, "deadline") }
+
+// Deadline returns DeadlineFile if there is one, or else "": the agents of this machine have no deadline.
+func (p Project) Deadline() string {
+	file := p.DeadlineFile()
+	if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return file
+}
+
 // Slots, Tmux, Log and lock are paths in the state directory.
 func (p Project) Slots() string { return filepath.Join(p.State, "run") }
 func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }

@@ -22,11 +22,14 @@ import (
 // may still run there. output may be nil. The caller must call end.
 func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logger,
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
-	shims, err := shim.Open(shim.Options{Dir: p.Slots(), PerShim: tree.Patrol.PerShim, Output: output, Logger: l})
+	until := p.Deadline()
+	shims, err := shim.Open(shim.Options{
+		Dir: p.Slots(), Deadline: until, PerShim: tree.Patrol.PerShim, Output: output, Logger: l,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	sessions, err := tmux.Open(tmux.Options{Dir: p.Tmux(), Output: output, Logger: l})
+	sessions, err := tmux.Open(tmux.Options{Dir: p.Tmux(), Deadline: until, Output: output, Logger: l})
 	if err == nil {
 		if err = needTmux(ctx, sessions, tree); err != nil {
 			err = errors.Join(err, sessions.Close())
