@@ -22,13 +22,14 @@ func bounds(s store.Store) (ops, bytes int) {
 func (l *Log) loop() {
 	defer close(l.ended)
 	var batch []pending
+	over := false // when the batch is empty
 	retry := time.Duration(0)
 	prune := time.NewTimer(0)
 	defer prune.Stop()
 	for {
 		if len(batch) == 0 {
 			l.waitForBatch()
-			batch = l.take()
+			batch, over = l.take()
 		}
 		if len(batch) > 0 {
 			err := l.write(batch)
@@ -57,7 +58,7 @@ func (l *Log) loop() {
 			}
 			continue
 		}
-		if l.isClosing() {
+		if over {
 			return
 		}
 		if l.retention.due() {
@@ -105,17 +106,11 @@ func (l *Log) waitForBatch() {
 	}
 }
 
-func (l *Log) isClosing() bool {
+// take takes a batch from the buffer. A report of dropped events comes first. over means that the batch is empty and
+// nothing will be added: both must be known at the same time, or the last events are lost.
+func (l *Log) take() (batch []pending, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.closing
-}
-
-// take takes a batch from the buffer. A report of dropped events comes first.
-func (l *Log) take() []pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var batch []pending
 	bytes, ops := 0, 0
 	if d := l.dropped; d.Count > 0 {
 		e := Event{
@@ -144,7 +139,7 @@ func (l *Log) take() []pending {
 		l.buffer = nil
 	}
 	l.writing = len(batch)
-	return batch
+	return batch, l.closing && len(batch) == 0
 }
 
 // finish wakes the callers that wait for a batch, which was written or is dropped.
