@@ -41,7 +41,7 @@ type Handler struct {
 	limit *limiter
 }
 
-// NewHandler returns a handler. Its limit for wrong tokens begins anew.
+// NewHandler returns a handler. It counts wrong tokens from zero.
 func NewHandler(o Options) *Handler { return &Handler{o, newLimiter()} }
 
 // failure is an error that is sent to the machine.

@@ -49,7 +49,7 @@ type Node struct {
 	Info
 }
 
-// Info is what a node says of itself.
+// Info describes a node; the node announces it.
 type Info struct {
 	Address  string            `json:"address,omitempty"` // host:port at which other nodes reach it
 	Labels   map[string]string `json:"labels,omitempty"`

@@ -57,7 +57,7 @@ type content struct {
 	Until   Instant `json:"until,omitempty"` // 0 means that it is over
 }
 
-// Deadline is what a file says. The zero value is over.
+// Deadline is the content of a file. The zero value has passed.
 type Deadline struct {
 	none  bool
 	until Instant

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// state is what a process knows of the deadline. The zero value has read nothing.
+// state holds the deadline that a process has read. The zero value has read nothing.
 type state struct {
 	seen     bool // the file was read once
 	deadline Deadline

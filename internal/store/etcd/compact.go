@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// compactInterval is how long etcd keeps the history at least, from which watches go on after an interruption.
+// compactInterval is the least time for which etcd keeps its history, from which interrupted watches resume.
 const compactInterval = 5 * time.Minute
 
 // compactNowAndThen has etcd drop its history, which it does not do by itself unless told. All processes that are

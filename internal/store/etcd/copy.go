@@ -233,7 +233,7 @@ func (i *importation) put(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// isMine are the conditions that nobody has given the import up.
+// isMine returns the conditions under which the import goes on: no other process has ended it.
 func (i *importation) isMine() []clientv3.Cmp {
 	return []clientv3.Cmp{
 		clientv3.Compare(clientv3.Value(i.s.prefix+importing), "=", i.name),

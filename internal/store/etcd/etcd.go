@@ -38,7 +38,7 @@ import (
 // Times. A client must notice that a member or the way to it is gone, without an answer from it, in far less than
 // the time of a lease.
 const (
-	// patience is how long one call of a method tries, on all members, to get an answer. It is more than the time
+	// patience bounds the time in which one call of a method asks all members for an answer. It is more than the time
 	// in which the connection to a member that is silent is given up, and a new member leads.
 	patience = 15 * time.Second
 	// unreachable is the same if there is no connection to any member.
@@ -52,7 +52,7 @@ const (
 	farewell = 2 * time.Second
 )
 
-// reconnect is how often members are tried that could not be reached. gRPC would wait up to 2 minutes.
+// reconnect sets the pauses between attempts to reach a member. The default of gRPC grows to 2 minutes.
 var reconnect = grpc.ConnectParams{
 	Backoff: backoff.Config{
 		BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,

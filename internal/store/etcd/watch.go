@@ -94,8 +94,8 @@ func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backl
 	}
 }
 
-// progressInterval is how often a watch without changes learns how far it has come. Otherwise it would begin after its
-// last change when it is interrupted, which may be compacted.
+// progressInterval is the interval at which an idle watch asks for the current revision. Otherwise an interrupted watch
+// would resume after its last change, which may be compacted.
 const progressInterval = time.Minute
 
 // followOnce is follow until the watch of etcd ends, such as by a member without a leader.

@@ -21,7 +21,7 @@ const (
 	resignTime = 2 * time.Second
 )
 
-// writers are how Apply finds out what became of a write that got no answer: it was done, it was not done, or it is
+// writers let Apply find out what became of a write that got no answer: it was done, it was not done, or it is
 // still on its way in the network or in the log of etcd, and is done later.
 //
 // Each write belongs to a writer, which has a record with the number of its last write. The write sets that number, on

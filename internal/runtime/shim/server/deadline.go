@@ -54,7 +54,7 @@ func (p *shim) expire(at deadline.Instant, why error) {
 }
 
 // lastGrace returns the time from the deadline to SIGKILL. It has an end even if a stop has none: another node does
-// not wait for ever.
+// not wait forever.
 func (run *incarnation) lastGrace() time.Duration {
 	if run.grace < 0 {
 		return proc.DefaultGrace
