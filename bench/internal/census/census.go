@@ -192,8 +192,8 @@ func room() error {
 	if err != nil {
 		return err
 	}
-	if free < least {
-		return fmt.Errorf("%w: the machine has only %d MB of memory left", ErrLimit, free>>10)
+	if free[0] < least {
+		return fmt.Errorf("%w: the machine has only %d MB of memory left", ErrLimit, free[0]>>10)
 	}
 	var load [3]string
 	var running, tasks, most int

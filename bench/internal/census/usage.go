@@ -74,12 +74,11 @@ func CPU(pids []int) (sum time.Duration, err error) {
 // processes share counts for each of them, in pss each has its part of it.
 func Memory(pids []int) (rss, pss float64, err error) {
 	for _, pid := range pids {
-		r, err1 := kilobytes(procFile(pid, "smaps_rollup"), "Rss:")
-		p, err2 := kilobytes(procFile(pid, "smaps_rollup"), "Pss:")
-		if err := errors.Join(err1, err2); err != nil {
+		kb, err := kilobytes(procFile(pid, "smaps_rollup"), "Rss:", "Pss:")
+		if err != nil {
 			return 0, 0, err
 		}
-		rss, pss = rss+float64(r)/1024, pss+float64(p)/1024
+		rss, pss = rss+float64(kb[0])/1024, pss+float64(kb[1])/1024
 	}
 	return rss, pss, nil
 }
@@ -98,16 +97,22 @@ func stat(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// kilobytes reads a line such as "Pss: 123 kB".
-func kilobytes(file, name string) (int, error) {
+// kilobytes reads lines such as "Pss: 123 kB". It reads the file once, since a process changes all the time.
+func kilobytes(file string, names ...string) ([]int, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, name); ok {
-			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+	kb := make([]int, len(names))
+	for i, name := range names {
+		_, rest, ok := strings.Cut("\n"+string(b), "\n"+name)
+		if !ok {
+			return nil, fmt.Errorf("%s has no %s", file, name)
+		}
+		rest, _, _ = strings.Cut(rest, "\n")
+		if kb[i], err = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(rest, "kB"))); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", file, name, err)
 		}
 	}
-	return 0, fmt.Errorf("%s has no %s", file, name)
+	return kb, nil
 }
