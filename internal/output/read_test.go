@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
 
-// An agent that writes faster than its log is read does not keep the reader from coming to an end.
+// An agent that writes faster than its log is read does not keep the reader from coming to an end soon.
 func TestStoredOfFastWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output.log")
 	w := logfile.NewWriter(file)
@@ -34,7 +34,7 @@ func TestStoredOfFastWriter(t *testing.T) {
 		if lines++; lines == 1 && l.Line != "first" {
 			t.Errorf("%q comes first", l.Line)
 		}
-		if lines > 200_000 {
+		if lines > 5000 {
 			t.Fatal("it goes on and on")
 		}
 		w.Append(more)

@@ -160,7 +160,7 @@ func (t *Tail) Next(emit func(Line)) error {
 }
 
 // maxSome bounds what Some reads in a call, because a log may grow faster than it is read.
-const maxSome = 1 << 20
+const maxSome = 64 << 10
 
 // Some emits some of the lines that were added, and reports whether there may be more.
 func (t *Tail) Some(emit func(Line)) (more bool, err error) {
