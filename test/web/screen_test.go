@@ -73,11 +73,59 @@ func TestBusyScreen(t *testing.T) {
 	f := newFleet(t, agent("busy", `while :; do printf '\033[9999b\033[H%s\033[2147483647b\033[2147483647X\n' busy; done`,
 		`terminal = true`))
 	s := f.web()
+	c, cookie := s.client(s.link)
+	_, body := s.send(c, cookie, "GET", "/agent/shop/busy", nil, nil)
+	if n := strings.Count(body, "<bdi>"); n == 0 || n > 3000 { // the last 200, and what comes meanwhile
+		t.Errorf("the page begins with %d lines of the log", n)
+	}
 	b := newTab(t)
+	s = f.web() // its link works once
 	b.signIn(s)
 	b.live(s.base + "/agent/shop/busy")
 	b.await(shown + `.includes("busy")`)
 	b.live(s.base + "/tree")
 	b.awaitText("running")
 	f.coppice("stop", "busy")
+}
+
+// A page that is not drawn, since nobody sees it, keeps the last change of each part only.
+func TestHiddenPage(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "input")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	input, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	f := newFleet(t, agent("coder", `while read -r line; do printf '\033[H%s' "$line"; done < '`+pipe+`'`,
+		`terminal = true`))
+	s := f.web()
+	b := newTab(t)
+	b.signIn(s)
+	b.live(s.base + "/agent/shop/coder")
+	fmt.Fprintln(input, "step 0")
+	b.await(shown + `.includes("step 0")`)
+	eval[bool](b, `
+		window.draw = requestAnimationFrame, window.held = [], window.messages = 0, window.made = 0;
+		window.requestAnimationFrame = (f) => held.push(f);
+		const parse = JSON.parse, create = document.createElement;
+		JSON.parse = (text) => { messages++; return parse(text); };
+		document.createElement = (name) => { made += name === "template"; return create.call(document, name); };
+		true`)
+	for i := 1; i <= 8; i++ {
+		before := eval[int](b, "messages")
+		fmt.Fprintln(input, "step", i)
+		for eval[int](b, "messages") == before {
+		}
+	}
+	if text := eval[string](b, shown); !strings.Contains(text, "step 0") {
+		t.Errorf("the page is drawn: %s", text)
+	}
+	eval[bool](b, "window.requestAnimationFrame = draw, held.forEach(draw), true")
+	b.await(shown + `.includes("step 8")`)
+	if made, messages := eval[int](b, "made"), eval[int](b, "messages"); made >= messages {
+		t.Errorf("%d parts were made of %d messages", made, messages)
+	}
 }

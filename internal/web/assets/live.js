@@ -72,17 +72,23 @@
     });
   }
 
-  // Changes, a few at a time so that the page never stops.
-  const work = [];
+  // Changes, a few at a time so that the page never stops. Of what changes again before that, the last one counts, since
+  // a page that nobody sees is not drawn and makes no changes, perhaps for a night.
+  const work = new Map(); // jobs by what they change, in order
   let working = false;
   const run = () => {
     const start = performance.now();
-    while (work.length && performance.now() - start < budget) work.shift()();
-    working = work.length > 0;
+    for (const [what, job] of work) {
+      if (performance.now() - start >= budget) break;
+      work.delete(what);
+      job();
+    }
+    working = work.size > 0;
     if (working) requestAnimationFrame(run);
   };
-  const later = (job) => {
-    work.push(job);
+  const later = (what, job) => {
+    work.delete(what); // to the end
+    work.set(what, job);
     if (!working) {
       working = true;
       requestAnimationFrame(run);
@@ -126,7 +132,7 @@
     }
   };
   const most = 5000; // items of a list
-  let position = "";
+  let position = "", arrived = 0;
   const log = document.getElementById("log");
   if (log) position = log.dataset.position;
   const follow = document.getElementById("follow");
@@ -147,10 +153,13 @@
     down.textContent = text;
   };
   const apply = (patch) => {
-    for (const [id, html] of Object.entries(patch.parts || {})) later(() => replace(id, html));
-    for (const [id, ids] of Object.entries(patch.lists || {})) later(() => arrange(id, ids));
-    for (const html of patch.items || []) later(() => add(patch, html));
-    if (patch.items) later(bottom);
+    for (const [id, html] of Object.entries(patch.parts || {})) later("part " + id, () => replace(id, html));
+    for (const [id, ids] of Object.entries(patch.lists || {})) later("list " + id, () => arrange(id, ids));
+    for (const html of patch.items || []) {
+      later(++arrived, () => add(patch, html));
+      work.delete(arrived - most); // it would leave the list at once
+    }
+    if (patch.items) later("bottom", bottom);
     if (patch.position) position = patch.position;
     if ("down" in patch) tell(patch.down);
   };
