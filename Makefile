@@ -8,7 +8,8 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SEED    ?= 1
 export SEED
 # -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
-TEST    := -race -p 2 -parallel 8 -timeout 15m
+# make lint runs vet.
+TEST    := -race -vet=off -p 2 -parallel 8 -timeout 15m
 # Packages whose tests draw their cases.
 DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
 # The packages that take longest, so that they begin first.
@@ -54,7 +55,7 @@ test-drawn:
 	$(TESTSUM) --packages="$(DRAWN)" -- $(TEST) -args -rapid.seed=$(SEED)
 
 test-bench:
-	cd bench && $(GO) vet ./... && $(GO) test ./...
+	cd bench && $(GO) vet ./... && $(GO) test -vet=off ./...
 
 ## deps: the programs that the tests run against the real thing
 deps:
