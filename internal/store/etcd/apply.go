@@ -7,11 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 // needOps is the most comparisons or operations that one Apply has as a transaction: those of the records, of their
@@ -115,12 +112,12 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	}
 	defer func() { a.s.writers.put(w) }()
 	var noted sent
-	var resp *clientv3.TxnResponse
+	var resp rpc.TxnAnswer
 	// Once it is sent, the end of the context does not say what became of it.
-	detached := context.WithValue(context.WithoutCancel(ctx), sentKey{}, &noted)
+	detached := rpc.NoteSent(context.WithoutCancel(ctx), &noted.Bool)
 	err = a.s.attempt(detached, func(ctx context.Context) error {
 		var err error
-		resp, err = a.txn(ctx, w).Commit()
+		resp, err = a.s.client.Txn(ctx, a.txn(w))
 		return err
 	})
 	if noted.Load() {
@@ -151,7 +148,7 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 		return 0, false, err // refused
 	}
 	if !resp.Succeeded {
-		lost, err := a.explain(resp, w)
+		lost, err := a.explain(resp.Got, w)
 		if lost {
 			w = nil
 		}
@@ -160,70 +157,70 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	if a.changes {
 		w.last++
 	}
-	a.advance(resp.Header.Revision)
-	return store.Rev(resp.Header.Revision), false, nil
+	a.advance(resp.Revision)
+	return store.Rev(resp.Revision), false, nil
 }
 
 // txn returns the transaction. If its conditions do not hold, it reads what they are about, in the same order.
-func (a *apply) txn(ctx context.Context, w *writer) clientv3.Txn {
-	var ifs []clientv3.Cmp
-	var then, otherwise []clientv3.Op
+func (a *apply) txn(w *writer) (t rpc.Txn) {
 	if a.fence != (store.Fence{}) {
 		key := a.s.leaseKey(a.fence.Lease)
-		ifs = append(ifs, clientv3.Compare(clientv3.Value(key), "=", strconv.FormatUint(a.fence.Epoch, 10)))
-		otherwise = append(otherwise, clientv3.OpGet(key))
+		t.If = append(t.If, rpc.HasValue(key, strconv.FormatUint(a.fence.Epoch, 10)))
+		t.Else = append(t.Else, rpc.Get{Key: key})
 	}
 	for _, c := range a.conds {
 		key := a.s.key(c.Key)
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Rev)))
-		otherwise = append(otherwise, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		t.If = append(t.If, rpc.HasRevision(key, int64(c.Rev)))
+		t.Else = append(t.Else, rpc.Get{Key: key, KeysOnly: true})
 	}
 	last := make(map[string]uint64, len(a.logs))
 	for _, log := range a.logs {
 		key, known := a.s.sequenceKey(log), a.s.sequences.known[log]
 		last[log] = known.n
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", known.rev))
-		otherwise = append(otherwise, clientv3.OpGet(key))
+		t.If = append(t.If, rpc.HasRevision(key, known.rev))
+		t.Else = append(t.Else, rpc.Get{Key: key})
 	}
-	ifs = append(ifs, clientv3.Compare(clientv3.Value(w.key), "=", w.number(w.last)))
-	otherwise = append(otherwise, clientv3.OpGet(w.key))
+	t.If = append(t.If, rpc.HasValue(w.key, w.number(w.last)))
+	t.Else = append(t.Else, rpc.Get{Key: w.key})
 	for _, op := range a.ops {
 		switch op.Kind {
 		case store.Put:
-			then = append(then, clientv3.OpPut(a.s.key(op.Key), string(op.Value)))
+			t.Then = append(t.Then, rpc.Put{Key: a.s.key(op.Key), Value: op.Value})
 		case store.Delete:
-			then = append(then, clientv3.OpDelete(a.s.key(op.Key)))
+			t.Then = append(t.Then, rpc.Delete{Key: a.s.key(op.Key)})
 		case store.Append:
 			last[op.Key]++
-			then = append(then, clientv3.OpPut(a.s.key(store.SequenceKey(op.Key, last[op.Key])), string(op.Value)))
+			key := a.s.key(store.SequenceKey(op.Key, last[op.Key]))
+			t.Then = append(t.Then, rpc.Put{Key: key, Value: op.Value})
 		}
 	}
 	for _, log := range a.logs {
-		then = append(then, clientv3.OpPut(a.s.sequenceKey(log), strconv.FormatUint(last[log], 10)))
+		t.Then = append(t.Then, rpc.Put{Key: a.s.sequenceKey(log), Value: strconv.AppendUint(nil, last[log], 10)})
 	}
 	if a.changes {
 		// Deletes that change nothing must not move the revision on. A repetition of deletes does no harm.
-		then = append(then, clientv3.OpPut(w.key, w.number(w.last+1), clientv3.WithIgnoreLease()))
+		t.Then = append(t.Then, rpc.Put{Key: w.key, Value: []byte(w.number(w.last + 1)), KeepLease: true})
 	}
-	return a.s.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...)
+	return t
 }
 
-// explain returns why a transaction was not done, and whether its writer is gone. It notes what the sequences are.
-func (a *apply) explain(resp *clientv3.TxnResponse, w *writer) (lost bool, err error) {
-	next := func() *pb.RangeResponse {
-		r := resp.Responses[0].GetResponseRange()
-		resp.Responses = resp.Responses[1:]
-		return r
+// explain returns why a transaction was not done, given what it has read, and whether its writer is gone. It notes what
+// the sequences are.
+func (a *apply) explain(got []rpc.GetAnswer, w *writer) (lost bool, err error) {
+	next := func() []rpc.KeyValue {
+		keys := got[0].Keys
+		got = got[1:]
+		return keys
 	}
 	if a.fence != (store.Fence{}) {
-		if kvs := next().Kvs; len(kvs) == 0 || string(kvs[0].Value) != strconv.FormatUint(a.fence.Epoch, 10) {
+		if kvs := next(); len(kvs) == 0 || string(kvs[0].Value) != strconv.FormatUint(a.fence.Epoch, 10) {
 			return false, store.ErrFenced
 		}
 	}
 	for _, c := range a.conds {
 		have := store.Rev(0)
-		if kvs := next().Kvs; len(kvs) > 0 {
-			have = store.Rev(kvs[0].ModRevision)
+		if kvs := next(); len(kvs) > 0 {
+			have = store.Rev(kvs[0].Revision)
 		}
 		if have != c.Rev {
 			return false, &store.ConflictError{Key: c.Key, Want: c.Rev, Have: have}
@@ -236,7 +233,7 @@ func (a *apply) explain(resp *clientv3.TxnResponse, w *writer) (lost bool, err e
 		}
 		a.s.sequences.known[log] = known
 	}
-	kvs := next().Kvs
+	kvs := next()
 	return len(kvs) == 0 || string(kvs[0].Value) != w.number(w.last), errMoved
 }
 
@@ -262,16 +259,16 @@ type counter struct {
 }
 
 // counterOf returns the counter that was read.
-func counterOf(r *pb.RangeResponse) (c counter, err error) {
-	if len(r.Kvs) > 0 {
-		c.rev = r.Kvs[0].ModRevision
-		c.n, err = number(r.Kvs[0])
+func counterOf(kvs []rpc.KeyValue) (c counter, err error) {
+	if len(kvs) > 0 {
+		c.rev = kvs[0].Revision
+		c.n, err = number(&kvs[0])
 	}
 	return c, err
 }
 
 // number returns the number that a key has.
-func number(kv *mvccpb.KeyValue) (uint64, error) {
+func number(kv *rpc.KeyValue) (uint64, error) {
 	n, err := strconv.ParseUint(string(kv.Value), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s is damaged: %.40q is no number", kv.Key, kv.Value)

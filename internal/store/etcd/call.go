@@ -7,14 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 const (
@@ -27,7 +23,7 @@ const (
 func (s *Store) retry(ctx context.Context, call func(context.Context) error) error {
 	begun := time.Now()
 	var noted sent
-	noting := context.WithValue(ctx, sentKey{}, &noted)
+	noting := rpc.NoteSent(ctx, &noted.Bool)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := s.attempt(noting, call)
 		if err == nil || !passing(err) {
@@ -44,7 +40,7 @@ func (s *Store) retry(ctx context.Context, call func(context.Context) error) err
 
 // attempt makes a call once, bounded in time. It ends at once when ctx or the store does.
 func (s *Store) attempt(ctx context.Context, call func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), attemptTime)
+	bounded, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	err := call(bounded)
@@ -74,8 +70,6 @@ func (s *Store) pause(ctx context.Context, d time.Duration) error {
 // sent tells whether a request has been given to a connection, so that a member may have got it.
 type sent struct{ atomic.Bool }
 
-type sentKey struct{}
-
 // isOver reports whether a call that began then gives up before another pause.
 func (s *sent) isOver(begun time.Time, pause time.Duration) bool {
 	limit := patience
@@ -85,44 +79,34 @@ func (s *sent) isOver(begun time.Time, pause time.Duration) bool {
 	return time.Since(begun)+pause > limit
 }
 
-// noteSent is an interceptor that reports to the sent of the context.
-func noteSent(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	opts ...grpc.CallOption) error {
-	var to peer.Peer // stays empty unless there was a connection to use
-	// Waiting for one would hide why there is none.
-	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.Peer(&to), grpc.WaitForReady(false))...)
-	if noted, ok := ctx.Value(sentKey{}).(*sent); ok && (err == nil || to.Addr != nil) {
-		noted.Store(true)
-	}
-	return err
-}
-
 // passing reports whether a call failed in a way that another attempt, with another member, may not.
 func passing(err error) bool {
 	switch code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted:
 		return true
 	case codes.ResourceExhausted:
-		return errors.Is(err, rpctypes.ErrTooManyRequests)
+		return errors.Is(err, rpc.ErrTooManyRequests)
 	case codes.Internal, codes.Unknown:
-		// Connections that break in the middle of an answer, and members that are stopping.
-		_, answered := status.FromError(err)
-		return answered || errors.As(err, new(rpctypes.EtcdError))
+		return true // connections that break in the middle of an answer, and members that are stopping
 	}
 	return false // also for all errors of this program
 }
 
+// errMissing is the error for an answer without a key that must be there. Another attempt may help.
+var errMissing = rpc.Error{Code: codes.Internal, Text: "malformed answer of etcd: a key is missing"}
+
+// code returns that of a call, or codes.OK for an error of this program.
 func code(err error) codes.Code {
-	var e rpctypes.EtcdError
+	var e rpc.Error
 	switch {
 	case errors.As(err, &e):
-		return e.Code()
+		return e.Code
 	case errors.Is(err, context.DeadlineExceeded):
 		return codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		return codes.Canceled
 	}
-	return status.Code(err)
+	return codes.OK
 }
 
 // unavailable returns the error for a call to which no member has given an answer.
@@ -139,7 +123,6 @@ func unknown(err error) error { return fmt.Errorf("%w: %s", store.ErrUnknown, er
 
 // translate returns the error of a store for one of etcd.
 func (s *Store) translate(doing string, err error) error {
-	var e rpctypes.EtcdError
 	switch {
 	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFenced),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrHeld):
@@ -147,15 +130,15 @@ func (s *Store) translate(doing string, err error) error {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknown):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, rpctypes.ErrNoSpace):
+	case errors.Is(err, rpc.ErrNoSpace):
 		err = fmt.Errorf("%w: etcd has reached its quota: compact and defragment it, raise --quota-backend-bytes, and "+
 			"clear its alarm with etcdctl alarm disarm", store.ErrFull)
-	case errors.Is(err, rpctypes.ErrTooManyOps):
+	case errors.Is(err, rpc.ErrTooManyOps):
 		err = fmt.Errorf("%w: start etcd without --max-txn-ops, or with at least %d", err, needOps)
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+	case errors.Is(err, rpc.ErrRequestTooLarge):
 		err = fmt.Errorf("%w: start etcd without --max-request-bytes, or with at least its default, 1.5 MiB", err)
-	case errors.As(err, &e) && (e.Code() == codes.PermissionDenied || e.Code() == codes.Unauthenticated),
-		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):
+	case code(err) == codes.PermissionDenied, code(err) == codes.Unauthenticated,
+		errors.Is(err, rpc.ErrAuthFailed), errors.Is(err, rpc.ErrUserEmpty):
 		err = fmt.Errorf("%w: the user needs a role that may read and write all keys that begin with %s", err, s.prefix)
 	}
 	return fmt.Errorf("%s %s: %w", doing, s.where, err)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 // compactInterval is the least time for which etcd keeps its history, from which interrupted watches resume.
@@ -39,31 +39,31 @@ func (s *Store) compactOnce(last, noted int64) (nowLast, nowNoted int64, err err
 	if err != nil {
 		return last, noted, err
 	}
-	var resp *clientv3.TxnResponse
+	var resp rpc.TxnAnswer
 	err = s.attempt(s.ctx, func(ctx context.Context) (err error) {
-		resp, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", last)).
-			Then(clientv3.OpPut(key, strconv.FormatInt(current, 10))).Else(clientv3.OpGet(key)).Commit()
+		resp, err = s.client.Txn(ctx, rpc.Txn{
+			If:   []rpc.Compare{rpc.HasRevision(key, last)},
+			Then: []rpc.Op{rpc.Put{Key: key, Value: strconv.AppendInt(nil, current, 10)}},
+			Else: []rpc.Op{rpc.Get{Key: key}},
+		})
 		return err
 	})
 	if err != nil {
 		return last, noted, err
 	}
 	if !resp.Succeeded {
-		kvs := resp.Responses[0].GetResponseRange().Kvs
+		kvs := resp.Got[0].Keys
 		if len(kvs) == 0 {
 			return 0, 0, nil
 		}
 		noted, _ = strconv.ParseInt(string(kvs[0].Value), 10, 64) // 0 compacts nothing
-		return kvs[0].ModRevision, noted, nil
+		return kvs[0].Revision, noted, nil
 	}
 	if noted > 0 {
-		err = s.attempt(s.ctx, func(ctx context.Context) error {
-			_, err := s.client.Compact(ctx, noted)
-			return err
-		})
+		err = s.attempt(s.ctx, func(ctx context.Context) error { return s.client.Compact(ctx, noted) })
 		if isCompacted(err) {
 			err = nil // up to there or further, by somebody else
 		}
 	}
-	return resp.Header.Revision, current, err
+	return resp.Revision, current, err
 }

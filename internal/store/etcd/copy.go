@@ -9,12 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 // Export implements store.Exporter. It reads all keys twice: what is below a sequence must not be more than it says.
@@ -45,23 +44,24 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[store.Entry, error] {
 func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error {
 	sequences := map[string]uint64{}
 	var damaged error
-	from, to := s.prefix+"n/", s.prefix+"n0"
-	rev, err := s.pages(ctx, from, to, 0, func(kv *mvccpb.KeyValue) bool {
-		prefix := string(kv.Key[len(from):])
+	all := rpc.Get{Key: s.prefix + "n/", End: s.prefix + "n0"}
+	rev, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		prefix := strings.TrimPrefix(kv.Key, s.prefix+"n/")
 		sequences[prefix], damaged = number(kv)
 		return damaged == nil
 	})
 	if err = errors.Join(err, damaged); err != nil {
 		return err
 	}
-	from, to = s.bounds("")
-	if _, err := s.pages(ctx, from, to, rev, func(kv *mvccpb.KeyValue) bool {
+	all.Key, all.End = s.bounds("")
+	all.Revision, all.KeysOnly = rev, true
+	if _, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
 		prefix, n, ok := store.CutSequenceKey(s.record(kv.Key))
 		if last := sequences[prefix]; ok && last > 0 {
 			sequences[prefix] = max(last, n)
 		}
 		return true
-	}, clientv3.WithKeysOnly()); err != nil {
+	}); err != nil {
 		return err
 	}
 	epoch, err := s.epochAt(ctx, rev)
@@ -76,7 +76,8 @@ func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error 
 	if epoch > 0 && !yield(store.Entry{Kind: store.EpochEntry, Number: epoch}) {
 		return nil
 	}
-	_, err = s.pages(ctx, from, to, rev, func(kv *mvccpb.KeyValue) bool {
+	all.KeysOnly = false
+	_, err = s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
 		return yield(store.Entry{Kind: store.RecordEntry, Key: s.record(kv.Key), Value: kv.Value})
 	})
 	return err
@@ -85,9 +86,9 @@ func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error 
 // epochAt returns the last epoch as of a revision, or now.
 func (s *Store) epochAt(ctx context.Context, rev int64) (epoch uint64, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, s.prefix+"epoch", clientv3.WithRev(rev))
-		if err == nil && len(resp.Kvs) > 0 {
-			epoch, err = number(resp.Kvs[0])
+		resp, err := s.client.Get(ctx, rpc.Get{Key: s.prefix + "epoch", Revision: rev})
+		if err == nil && len(resp.Keys) > 0 {
+			epoch, err = number(&resp.Keys[0])
 		}
 		return err
 	})
@@ -117,9 +118,8 @@ func (s *Store) Import(ctx context.Context, entries iter.Seq2[store.Entry, error
 	if err == nil {
 		i := &importation{s: s, name: name}
 		working, cancel := context.WithCancel(ctx)
-		if err = s.holdLease(working, lease); err == nil {
-			err = i.run(working, store.CheckEntries(ctx, entries))
-		}
+		s.calls.Go(func() { s.holdLease(working, lease) })
+		err = i.run(working, store.CheckEntries(ctx, entries))
 		cancel()
 		if err != nil && !errors.Is(err, store.ErrUnknown) {
 			// The caller may be gone.
@@ -133,13 +133,14 @@ func (s *Store) Import(ctx context.Context, entries iter.Seq2[store.Entry, error
 }
 
 // beginImport notes that an import begins, if the store is empty.
-func (s *Store) beginImport(ctx context.Context, name string) (lease clientv3.LeaseID, err error) {
+func (s *Store) beginImport(ctx context.Context, name string) (lease rpc.LeaseID, err error) {
 	for _, from := range []string{"k/", "n/"} {
 		empty := true
-		if _, err := s.pages(ctx, s.prefix+from, s.prefix+from[:1]+"0", 0, func(*mvccpb.KeyValue) bool {
+		all := rpc.Get{Key: s.prefix + from, End: s.prefix + from[:1] + "0", KeysOnly: true}
+		if _, err := s.pages(ctx, all, func(*rpc.KeyValue) bool {
 			empty = false
 			return false
-		}, clientv3.WithKeysOnly()); err != nil {
+		}); err != nil {
 			return 0, err
 		}
 		if !empty {
@@ -148,23 +149,24 @@ func (s *Store) beginImport(ctx context.Context, name string) (lease clientv3.Le
 	}
 	key := s.prefix + importing
 	err = s.retry(ctx, func(ctx context.Context) error {
-		grant, err := s.client.Grant(ctx, int64(importerTTL/time.Second))
+		id, err := s.client.Grant(ctx, int64(importerTTL/time.Second))
 		if err != nil {
 			return err
 		}
-		lease = grant.ID
-		resp, err := s.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-				clientv3.Compare(clientv3.CreateRevision(s.prefix+"epoch"), "=", 0)).
-			Then(clientv3.OpPut(key, name), clientv3.OpPut(s.prefix+importer, name, clientv3.WithLease(lease))).
-			Else(clientv3.OpGet(key)).Commit()
+		lease = id
+		alive := rpc.Put{Key: s.prefix + importer, Value: []byte(name), Lease: lease}
+		resp, err := s.client.Txn(ctx, rpc.Txn{
+			If:   []rpc.Compare{rpc.IsMissing(key), rpc.IsMissing(s.prefix + "epoch")},
+			Then: []rpc.Op{rpc.Put{Key: key, Value: []byte(name)}, alive},
+			Else: []rpc.Op{rpc.Get{Key: key}},
+		})
 		switch {
 		case err != nil:
 			return err
 		case resp.Succeeded:
 			return nil
 		}
-		kvs := resp.Responses[0].GetResponseRange().Kvs
+		kvs := resp.Got[0].Keys
 		switch {
 		case len(kvs) == 0:
 			return store.ErrNotEmpty // it has an epoch
@@ -172,29 +174,34 @@ func (s *Store) beginImport(ctx context.Context, name string) (lease clientv3.Le
 			return errImporting
 		}
 		// An attempt that got no answer has succeeded.
-		_, err = s.client.Put(ctx, s.prefix+importer, name, clientv3.WithLease(lease))
+		_, err = s.client.Txn(ctx, rpc.Txn{Then: []rpc.Op{alive}})
 		return err
 	})
 	return lease, err
 }
 
-// holdLease keeps a lease of etcd until ctx ends.
-func (s *Store) holdLease(ctx context.Context, id clientv3.LeaseID) error {
-	answers, err := s.client.KeepAlive(ctx, id)
-	if err == nil {
-		s.calls.Go(func() {
-			for range answers { // ends with ctx
-			}
+// holdLease keeps the lease of an import until ctx ends, unless etcd cannot be reached for too long.
+func (s *Store) holdLease(ctx context.Context, id rpc.LeaseID) {
+	tick := time.NewTicker(importerTTL / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		_ = s.retry(ctx, func(ctx context.Context) error {
+			_, err := s.client.KeepAlive(ctx, id)
+			return err
 		})
 	}
-	return err
 }
 
 // importation is one import.
 type importation struct {
 	s     *Store
 	name  string
-	ops   []clientv3.Op
+	ops   []rpc.Op
 	bytes int
 }
 
@@ -208,9 +215,9 @@ func (i *importation) run(ctx context.Context, entries iter.Seq2[store.Entry, er
 		case store.EpochEntry:
 			epoch = e.Number
 		case store.SequenceEntry:
-			err = i.put(ctx, i.s.sequenceKey(e.Key), strconv.FormatUint(e.Number, 10))
+			err = i.put(ctx, i.s.sequenceKey(e.Key), strconv.AppendUint(nil, e.Number, 10))
 		case store.RecordEntry:
-			err = i.put(ctx, i.s.key(e.Key), string(e.Value))
+			err = i.put(ctx, i.s.key(e.Key), e.Value)
 		}
 		if err != nil {
 			return err
@@ -223,22 +230,19 @@ func (i *importation) run(ctx context.Context, entries iter.Seq2[store.Entry, er
 }
 
 // put writes a key, together with others.
-func (i *importation) put(ctx context.Context, key, value string) error {
+func (i *importation) put(ctx context.Context, key string, value []byte) error {
 	if len(i.ops) == store.MaxOps || len(i.ops) > 0 && i.bytes+len(key)+len(value) > store.MaxApply {
 		if err := i.flush(ctx); err != nil {
 			return err
 		}
 	}
-	i.ops, i.bytes = append(i.ops, clientv3.OpPut(key, value)), i.bytes+len(key)+len(value)
+	i.ops, i.bytes = append(i.ops, rpc.Put{Key: key, Value: value}), i.bytes+len(key)+len(value)
 	return nil
 }
 
 // isMine returns the conditions under which the import goes on: no other process has ended it.
-func (i *importation) isMine() []clientv3.Cmp {
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.Value(i.s.prefix+importing), "=", i.name),
-		clientv3.Compare(clientv3.Value(i.s.prefix+importer), "=", i.name),
-	}
+func (i *importation) isMine() []rpc.Compare {
+	return []rpc.Compare{rpc.HasValue(i.s.prefix+importing, i.name), rpc.HasValue(i.s.prefix+importer, i.name)}
 }
 
 var errGivenUp = errors.New("the copy was given up, since etcd could not be reached for too long; begin it again")
@@ -248,7 +252,7 @@ func (i *importation) flush(ctx context.Context) error {
 		return nil
 	}
 	err := i.s.retry(ctx, func(ctx context.Context) error {
-		resp, err := i.s.client.Txn(ctx).If(i.isMine()...).Then(i.ops...).Commit()
+		resp, err := i.s.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: i.ops})
 		if err == nil && !resp.Succeeded {
 			err = errGivenUp
 		}
@@ -261,23 +265,23 @@ func (i *importation) flush(ctx context.Context) error {
 // finish makes what was written the content of the store.
 func (i *importation) finish(ctx context.Context, epoch uint64) error {
 	s := i.s
-	then := []clientv3.Op{clientv3.OpDelete(s.prefix + importing), clientv3.OpDelete(s.prefix + importer),
-		clientv3.OpPut(s.prefix+imported, i.name)}
+	then := []rpc.Op{rpc.Delete{Key: s.prefix + importing}, rpc.Delete{Key: s.prefix + importer},
+		rpc.Put{Key: s.prefix + imported, Value: []byte(i.name)}}
 	if epoch > 0 {
-		then = append(then, clientv3.OpPut(s.prefix+"epoch", strconv.FormatUint(epoch, 10)))
+		then = append(then, rpc.Put{Key: s.prefix + "epoch", Value: strconv.AppendUint(nil, epoch, 10)})
 	}
 	tried := false
 	err := s.retry(ctx, func(ctx context.Context) error {
 		tried = true
-		resp, err := s.client.Txn(ctx).If(i.isMine()...).Then(then...).
-			Else(clientv3.OpGet(s.prefix + imported)).Commit()
+		resp, err := s.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: then,
+			Else: []rpc.Op{rpc.Get{Key: s.prefix + imported}}})
 		switch {
 		case err != nil:
 			return err
 		case resp.Succeeded:
 			return nil
 		}
-		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && string(kvs[0].Value) == i.name {
+		if kvs := resp.Got[0].Keys; len(kvs) > 0 && string(kvs[0].Value) == i.name {
 			return nil // by an attempt that got no answer
 		}
 		return errGivenUp
@@ -292,10 +296,12 @@ func (i *importation) finish(ctx context.Context, epoch uint64) error {
 func (s *Store) removeImport(ctx context.Context, name string) error {
 	return s.retry(ctx, func(ctx context.Context) error {
 		// The number of keys of one transaction is bounded, that of a range is not.
-		_, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(s.prefix+importing), "=", name)).
-			Then(clientv3.OpDelete(s.prefix+"k/", clientv3.WithRange(s.prefix+"k0")),
-				clientv3.OpDelete(s.prefix+"n/", clientv3.WithRange(s.prefix+"n0")),
-				clientv3.OpDelete(s.prefix+importer), clientv3.OpDelete(s.prefix+importing)).Commit()
+		_, err := s.client.Txn(ctx, rpc.Txn{
+			If: []rpc.Compare{rpc.HasValue(s.prefix+importing, name)},
+			Then: []rpc.Op{rpc.Delete{Key: s.prefix + "k/", End: s.prefix + "k0"},
+				rpc.Delete{Key: s.prefix + "n/", End: s.prefix + "n0"},
+				rpc.Delete{Key: s.prefix + importer}, rpc.Delete{Key: s.prefix + importing}},
+		})
 		return err
 	})
 }
@@ -304,15 +310,15 @@ func (s *Store) removeImport(ctx context.Context, name string) error {
 func (s *Store) checkImport(ctx context.Context) error {
 	name, alive := "", false
 	err := s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Txn(ctx).
-			Then(clientv3.OpGet(s.prefix+importing), clientv3.OpGet(s.prefix+importer)).Commit()
+		resp, err := s.client.Txn(ctx, rpc.Txn{
+			Then: []rpc.Op{rpc.Get{Key: s.prefix + importing}, rpc.Get{Key: s.prefix + importer}}})
 		if err != nil {
 			return err
 		}
-		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		if kvs := resp.Got[0].Keys; len(kvs) > 0 {
 			name = string(kvs[0].Value)
 		}
-		alive = len(resp.Responses[1].GetResponseRange().Kvs) > 0
+		alive = len(resp.Got[1].Keys) > 0
 		return nil
 	})
 	switch {

@@ -27,16 +27,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
-// Times. A client must notice that a member or the way to it is gone, without an answer from it, in far less than
-// the time of a lease.
+// Times. See also those of package rpc.
 const (
 	// patience bounds the time in which one call of a method asks all members for an answer. It is more than the time
 	// in which the connection to a member that is silent is given up, and a new member leads.
@@ -45,26 +40,15 @@ const (
 	unreachable = 5 * time.Second
 	// attemptTime bounds one attempt, after which another member is asked.
 	attemptTime = 2 * time.Second
-	// etcd refuses more frequent pings than every 5 s.
-	pingInterval = 6 * time.Second
-	pingTimeout  = 2 * time.Second
 	// farewell bounds what Close does for the next ones: it gives up leases.
 	farewell = 2 * time.Second
 )
 
-// reconnect sets the pauses between attempts to reach a member. The default of gRPC grows to 2 minutes.
-var reconnect = grpc.ConnectParams{
-	Backoff: backoff.Config{
-		BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
-	},
-	MinConnectTimeout: attemptTime,
-}
-
 // Store is a store.Store in etcd.
 type Store struct {
-	client *clientv3.Client
-	prefix string // of all keys, with a slash at the end
+	client *rpc.Client
 	where  string // for people
+	prefix string // of all keys, with a slash at the end
 	id     string
 	logger *slog.Logger
 
@@ -100,7 +84,7 @@ func Open(ctx context.Context, l Location, logger *slog.Logger) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, l.Endpoints); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -120,13 +104,7 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	s := &Store{prefix: l.Prefix + "/", where: l.String(), logger: logger, progress: progressInterval,
 		closing: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.client, err = clientv3.New(clientv3.Config{
-		Endpoints: l.endpoints(), TLS: tlsConfig, Username: l.User, Password: password,
-		DialKeepAliveTime: pingInterval, DialKeepAliveTimeout: pingTimeout, PermitWithoutStream: true,
-		MaxUnaryRetries: 1, // package etcd does that, and knows more
-		Logger:          zap.NewNop(),
-		DialOptions:     []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteSent), grpc.WithConnectParams(reconnect)},
-	})
+	s.client, err = rpc.New(rpc.Config{Endpoints: l.Endpoints, TLS: tlsConfig, User: l.User, Password: password})
 	if err != nil {
 		s.cancel()
 		return nil, s.translate("connecting to", err)
@@ -139,11 +117,11 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 }
 
 // begin reads or makes the record of the format.
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) begin(ctx context.Context, endpoints []string) error {
 	if _, err := s.current(ctx); err != nil {
 		return s.translate("opening", err)
 	}
-	if err := s.checkVersion(ctx); err != nil {
+	if err := s.checkVersion(ctx, endpoints); err != nil {
 		return err
 	}
 	key := s.prefix + "format"
@@ -154,15 +132,20 @@ func (s *Store) begin(ctx context.Context) error {
 	var have []byte
 	err = s.retry(ctx, func(ctx context.Context) error {
 		// A transaction without an answer may be repeated: it makes the record only if there is none.
-		resp, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-			Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key)).Commit()
+		resp, err := s.client.Txn(ctx, rpc.Txn{
+			If:   []rpc.Compare{rpc.IsMissing(key)},
+			Then: []rpc.Op{rpc.Put{Key: key, Value: value}},
+			Else: []rpc.Op{rpc.Get{Key: key}},
+		})
 		switch {
 		case err != nil:
 			return err
 		case resp.Succeeded:
 			have = value
+		case len(resp.Got[0].Keys) == 0:
+			return errMissing
 		default:
-			have = resp.Responses[0].GetResponseRange().Kvs[0].Value
+			have = resp.Got[0].Keys[0].Value
 		}
 		return nil
 	})
@@ -195,7 +178,7 @@ func (s *Store) OnCommit(f func(took time.Duration)) { s.committed.Store(&f) }
 func (s *Store) key(key string) string { return s.prefix + "k/" + key }
 
 // record returns the key of a record, given that of etcd.
-func (s *Store) record(key []byte) string { return strings.TrimPrefix(string(key), s.prefix+"k/") }
+func (s *Store) record(key string) string { return strings.TrimPrefix(key, s.prefix+"k/") }
 
 // enter begins a call of a method, unless the store is closed; the caller ends it with calls.Done.
 func (s *Store) enter(ctx context.Context) error {

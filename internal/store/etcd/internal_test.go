@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 func start(t *testing.T, c *etcdtest.Cluster) *Store {
@@ -28,6 +28,14 @@ func start(t *testing.T, c *etcdtest.Cluster) *Store {
 	return s
 }
 
+// do makes one change past the store.
+func do(t *testing.T, s *Store, op rpc.Op) {
+	t.Helper()
+	if _, err := s.client.Txn(t.Context(), rpc.Txn{Then: []rpc.Op{op}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A write that got no answer was done, or never will be.
 func TestSettle(t *testing.T) {
 	t.Parallel()
@@ -38,25 +46,25 @@ func TestSettle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := a.txn(ctx, w).Commit()
+	resp, err := s.client.Txn(ctx, a.txn(w))
 	if err != nil || !resp.Succeeded {
 		t.Fatal(resp, err)
 	}
 	for range 2 { // the question itself may have to be repeated
-		if rev, done, err := s.settle(ctx, w); err != nil || !done || int64(rev) != resp.Header.Revision {
+		if rev, done, err := s.settle(ctx, w); err != nil || !done || int64(rev) != resp.Revision {
 			t.Errorf("a write that was done: %d, %v, %v", rev, done, err)
 		}
 	}
 	w.last++
 
-	late := a.txn(ctx, w)
+	late := a.txn(w)
 	for range 2 {
 		if _, done, err := s.settle(ctx, w); err != nil || done {
 			t.Errorf("a write that was not done: %v, %v", done, err)
 		}
 	}
 	// It comes late.
-	if resp, err := late.Commit(); err != nil || resp.Succeeded {
+	if resp, err := s.client.Txn(ctx, late); err != nil || resp.Succeeded {
 		t.Errorf("a write that is said not to be done is done later: %v, %v", resp, err)
 	}
 	s.writers.put(nil)
@@ -90,17 +98,13 @@ func TestMoved(t *testing.T) {
 		if _, err := by.Apply(ctx, store.Fence{}, nil, add); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.client.Delete(ctx, s.prefix+"w/", clientv3.WithPrefix()); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, rpc.Delete{Key: s.prefix + "w/", End: s.prefix + "w0"})
 	}
 	records, _, err := s.Snapshot(ctx, "log")
 	if err != nil || len(records) != 6 || records[5].Key != store.SequenceKey("log", 6) {
 		t.Errorf("%v, %v", records, err)
 	}
-	if _, err := s.client.Put(ctx, s.sequenceKey("log"), "many"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s, rpc.Put{Key: s.sequenceKey("log"), Value: []byte("many")})
 	if _, err := s.Apply(ctx, store.Fence{}, nil, add); err == nil || !strings.Contains(err.Error(), `coppice/n/log is damaged: "many" is no number`) {
 		t.Errorf("with a damaged sequence: %v", err)
 	}
@@ -152,7 +156,7 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("noted %d and %d after revision %d", noted, otherNoted, second)
 	}
 	// Somebody else has compacted further.
-	if _, err := s.client.Compact(ctx, int64(write())); err != nil {
+	if err := s.client.Compact(ctx, int64(write())); err != nil {
 		t.Fatal(err)
 	}
 	step(s, &last, &noted)
@@ -202,7 +206,7 @@ func TestKilledImport(t *testing.T) {
 	}
 	i := &importation{s: s, name: "killed"}
 	for _, key := range []string{s.key("a"), s.sequenceKey("log")} {
-		if err := errors.Join(i.put(ctx, key, "1"), i.flush(ctx)); err != nil {
+		if err := errors.Join(i.put(ctx, key, []byte("1")), i.flush(ctx)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +220,7 @@ func TestKilledImport(t *testing.T) {
 	if err := s.Import(ctx, entries); err == nil {
 		t.Error("a second import has begun")
 	}
-	if _, err := s.client.Revoke(ctx, lease); err != nil {
+	if err := s.client.Revoke(ctx, lease); err != nil {
 		t.Fatal(err)
 	}
 	other := start(t, c)
@@ -224,7 +228,7 @@ func TestKilledImport(t *testing.T) {
 		t.Errorf("left: %v, %v", e, err)
 	}
 	// It goes on after all.
-	if err := errors.Join(i.put(ctx, s.key("late"), "1"), i.flush(ctx)); !errors.Is(err, errGivenUp) {
+	if err := errors.Join(i.put(ctx, s.key("late"), []byte("1")), i.flush(ctx)); !errors.Is(err, errGivenUp) {
 		t.Errorf("an import that was given up goes on: %v", err)
 	}
 	if err := i.finish(ctx, 7); !errors.Is(err, errGivenUp) {
@@ -238,26 +242,46 @@ func TestKilledImport(t *testing.T) {
 	}
 }
 
+// Records that do not fit into one answer of etcd are read in smaller pages.
+func TestLargeRecords(t *testing.T) {
+	t.Parallel()
+	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
+	const n = 18
+	for i := range n {
+		value := bytes.Repeat([]byte{byte(i)}, store.MaxValue)
+		if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Append, Key: "log", Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.client.Get(ctx, rpc.Get{Key: s.key("log/"), End: s.key("log0")}); !errors.Is(err, rpc.ErrTooLarge) {
+		t.Errorf("all at once: %v", err)
+	}
+	records, _, err := s.Snapshot(ctx, "log")
+	if err != nil || len(records) != n {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for i, r := range records {
+		if len(r.Value) != store.MaxValue || r.Value[0] != byte(i) {
+			t.Errorf("record %d has %d bytes of %d", i, len(r.Value), r.Value[0])
+		}
+	}
+}
+
 // A lease that somebody else takes away is lost with the next renewal; its fence is refused at once.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
 	for name, take := range map[string]func(*lease) error{
-		"revoked": func(l *lease) error {
-			_, err := s.client.Revoke(ctx, l.id)
-			return err
-		},
+		"revoked": func(l *lease) error { return s.client.Revoke(ctx, l.id) },
 		"record deleted": func(l *lease) error {
-			_, err := s.client.Delete(ctx, s.leaseKey(l.name))
-			return err
+			do(t, s, rpc.Delete{Key: s.leaseKey(l.name)})
+			return nil
 		},
 		"record of another": func(l *lease) error {
-			if _, err := s.client.Delete(ctx, s.leaseKey(l.name)); err != nil {
-				return err
-			}
-			grant, err := s.client.Grant(ctx, 60)
+			do(t, s, rpc.Delete{Key: s.leaseKey(l.name)})
+			id, err := s.client.Grant(ctx, 60)
 			if err == nil {
-				_, err = s.claim(ctx, l.name, grant.ID, counter{})
+				_, err = s.claim(ctx, l.name, id, counter{})
 			}
 			return err
 		},

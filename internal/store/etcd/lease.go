@@ -7,11 +7,8 @@ import (
 	"sync"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 // leases are those that this process holds, and the fences of those that it has lost: the deadline of a holder comes
@@ -36,8 +33,8 @@ func (ls *leases) isLost(f store.Fence) bool {
 }
 
 // end loses all leases, and gives them up.
-func (ls *leases) end(ctx context.Context, client *clientv3.Client) {
-	var ids []clientv3.LeaseID
+func (ls *leases) end(ctx context.Context, client *rpc.Client) {
+	var ids []rpc.LeaseID
 	ls.mu.Lock()
 	for _, le := range ls.held {
 		le.drop()
@@ -45,7 +42,7 @@ func (ls *leases) end(ctx context.Context, client *clientv3.Client) {
 	}
 	ls.mu.Unlock()
 	for _, id := range ids {
-		if _, err := client.Revoke(ctx, id); err != nil && ctx.Err() != nil {
+		if err := client.Revoke(ctx, id); err != nil && ctx.Err() != nil {
 			return // they expire
 		}
 	}
@@ -80,13 +77,10 @@ func (s *Store) acquire(ctx context.Context, name string, ttl time.Duration) (*l
 		return nil, err
 	}
 	var sentAt time.Time
-	var id clientv3.LeaseID
-	err = s.retry(ctx, func(ctx context.Context) error {
+	var id rpc.LeaseID
+	err = s.retry(ctx, func(ctx context.Context) (err error) {
 		sentAt = time.Now()
-		grant, err := s.client.Grant(ctx, wholeSeconds(ttl))
-		if err == nil {
-			id = grant.ID
-		}
+		id, err = s.client.Grant(ctx, wholeSeconds(ttl))
 		return err
 	})
 	if err != nil {
@@ -130,19 +124,19 @@ func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (s
 	}
 	le := &lease{s: s, name: f.Lease, ttl: ttl, fence: f}
 	err := s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, s.leaseKey(f.Lease))
+		resp, err := s.client.Get(ctx, rpc.Get{Key: s.leaseKey(f.Lease)})
 		if err != nil {
 			return err
 		}
-		if len(resp.Kvs) == 0 || string(resp.Kvs[0].Value) != strconv.FormatUint(f.Epoch, 10) {
+		if len(resp.Keys) == 0 || string(resp.Keys[0].Value) != strconv.FormatUint(f.Epoch, 10) {
 			return store.ErrFenced
 		}
-		le.id = clientv3.LeaseID(resp.Kvs[0].Lease)
+		le.id = resp.Keys[0].Lease
 		le.deadline = time.Now().Add(ttl)
 		return s.keepAlive(ctx, le)
 	})
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+	case errors.Is(err, rpc.ErrLeaseNotFound):
 		return nil, store.ErrFenced
 	case err != nil:
 		return nil, s.translate("resuming lease "+f.Lease+" in", err)
@@ -152,43 +146,49 @@ func (s *Store) Resume(ctx context.Context, f store.Fence, ttl time.Duration) (s
 
 // checkFree returns a *store.HeldError if a lease is held, and otherwise the last epoch.
 func (s *Store) checkFree(ctx context.Context, name string) (last counter, err error) {
-	resp, err := s.client.Txn(ctx).Then(clientv3.OpGet(s.leaseKey(name)), clientv3.OpGet(s.prefix+"epoch")).Commit()
+	resp, err := s.client.Txn(ctx, rpc.Txn{
+		Then: []rpc.Op{rpc.Get{Key: s.leaseKey(name)}, rpc.Get{Key: s.prefix + "epoch"}}})
 	if err != nil {
 		return last, err
 	}
-	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		return last, s.heldError(ctx, name, clientv3.LeaseID(kvs[0].Lease))
+	if kvs := resp.Got[0].Keys; len(kvs) > 0 {
+		return last, s.heldError(ctx, name, kvs[0].Lease)
 	}
-	return counterOf(resp.Responses[1].GetResponseRange())
+	return counterOf(resp.Got[1].Keys)
 }
 
-// minHeld is added to the time left of a lease: etcd tells it in seconds, rounded down, and ends leases somewhat later.
-const minHeld = 200 * time.Millisecond
+const (
+	// minHeld is added to the time left of a lease: etcd tells it in seconds, rounded down, and ends leases somewhat
+	// later.
+	minHeld = 200 * time.Millisecond
+	// maxHeld is the longest time left that fits into a time.Duration, in seconds. It is also the most that etcd takes.
+	maxHeld = 9_000_000_000
+)
 
 // heldError returns a *store.HeldError for a lease that is attached to that of etcd.
-func (s *Store) heldError(ctx context.Context, name string, id clientv3.LeaseID) error {
-	resp, err := s.client.TimeToLive(ctx, id)
+func (s *Store) heldError(ctx context.Context, name string, id rpc.LeaseID) error {
+	seconds, err := s.client.TimeToLive(ctx, id)
 	if err != nil {
 		return err
 	}
-	// It is -1 if the lease has ended meanwhile.
-	return &store.HeldError{Lease: name, Until: time.Now().Add(time.Duration(max(resp.TTL, 0))*time.Second + minHeld)}
+	left := time.Duration(min(max(seconds, 0), maxHeld)) * time.Second
+	return &store.HeldError{Lease: name, Until: time.Now().Add(left + minHeld)}
 }
 
 // wholeSeconds rounds up.
 func wholeSeconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
 
 // claim makes the record of a lease, attached to the lease of etcd with that ID, unless there is one.
-func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID, last counter) (epoch uint64, err error) {
+func (s *Store) claim(ctx context.Context, name string, id rpc.LeaseID, last counter) (epoch uint64, err error) {
 	key, epochKey := s.leaseKey(name), s.prefix+"epoch"
 	err = s.retry(ctx, func(ctx context.Context) error {
 		for {
-			next := strconv.FormatUint(last.n+1, 10)
-			resp, err := s.client.Txn(ctx).
-				If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-					clientv3.Compare(clientv3.ModRevision(epochKey), "=", last.rev)).
-				Then(clientv3.OpPut(key, next, clientv3.WithLease(id)), clientv3.OpPut(epochKey, next)).
-				Else(clientv3.OpGet(key), clientv3.OpGet(epochKey)).Commit()
+			next := strconv.AppendUint(nil, last.n+1, 10)
+			resp, err := s.client.Txn(ctx, rpc.Txn{
+				If:   []rpc.Compare{rpc.IsMissing(key), rpc.HasRevision(epochKey, last.rev)},
+				Then: []rpc.Op{rpc.Put{Key: key, Value: next, Lease: id}, rpc.Put{Key: epochKey, Value: next}},
+				Else: []rpc.Op{rpc.Get{Key: key}, rpc.Get{Key: epochKey}},
+			})
 			if err != nil {
 				return err
 			}
@@ -196,14 +196,14 @@ func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID, las
 				epoch = last.n + 1
 				return nil
 			}
-			if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-				if clientv3.LeaseID(kvs[0].Lease) == id { // by an attempt that got no answer
-					epoch, err = number(kvs[0])
+			if kvs := resp.Got[0].Keys; len(kvs) > 0 {
+				if kvs[0].Lease == id { // by an attempt that got no answer
+					epoch, err = number(&kvs[0])
 					return err
 				}
-				return s.heldError(ctx, name, clientv3.LeaseID(kvs[0].Lease))
+				return s.heldError(ctx, name, kvs[0].Lease)
 			}
-			if last, err = counterOf(resp.Responses[1].GetResponseRange()); err != nil {
+			if last, err = counterOf(resp.Got[1].Keys); err != nil {
 				return err
 			}
 		}
@@ -212,17 +212,14 @@ func (s *Store) claim(ctx context.Context, name string, id clientv3.LeaseID, las
 }
 
 // revoke gives a lease of etcd back in the background. Without an answer it expires.
-func (s *Store) revoke(id clientv3.LeaseID) {
+func (s *Store) revoke(id rpc.LeaseID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	s.calls.Go(func() {
-		_ = s.retry(s.ctx, func(ctx context.Context) error {
-			_, err := s.client.Revoke(ctx, id)
-			return err
-		})
+		_ = s.retry(s.ctx, func(ctx context.Context) error { return s.client.Revoke(ctx, id) })
 	})
 }
 
@@ -231,7 +228,7 @@ type lease struct {
 	s     *Store
 	name  string
 	ttl   time.Duration
-	id    clientv3.LeaseID
+	id    rpc.LeaseID
 	fence store.Fence
 	done  chan struct{}
 
@@ -273,7 +270,7 @@ func (le *lease) Renew(ctx context.Context) error {
 		return le.s.keepAlive(ctx, le)
 	})
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+	case errors.Is(err, rpc.ErrLeaseNotFound):
 		le.lose()
 		return store.ErrFenced
 	case err != nil && ctx.Err() == nil && bounded.Err() != nil:
@@ -284,36 +281,23 @@ func (le *lease) Renew(ctx context.Context) error {
 	return le.extend(sentAt.Add(le.ttl))
 }
 
-// keepAlive renews a lease of etcd once. The method of the client repeats that without a pause while etcd cannot be
-// reached.
+// keepAlive renews a lease of etcd once.
 //
 // A member that has lost the majority renews leases until it notices, an election timeout later. A read through a
 // majority in the same term shows that the renewal was by the member that led, and that nobody has removed the record.
 func (s *Store) keepAlive(ctx context.Context, le *lease) error {
-	ctx, cancel := context.WithCancel(ctx) // ends the stream
-	defer cancel()
-	stream, err := clientv3.RetryLeaseClient(s.client).LeaseKeepAlive(ctx)
+	term, err := s.client.KeepAlive(ctx, le.id)
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(le.id)}); err != nil {
-		return err
-	}
-	renewed, err := stream.Recv()
-	switch {
-	case err != nil:
-		return rpctypes.Error(err)
-	case renewed.TTL <= 0:
-		return rpctypes.ErrLeaseNotFound
-	}
-	read, err := s.client.Get(ctx, s.leaseKey(le.name))
+	read, err := s.client.Get(ctx, rpc.Get{Key: s.leaseKey(le.name)})
 	switch {
 	case err != nil:
 		return err
-	case len(read.Kvs) == 0 || clientv3.LeaseID(read.Kvs[0].Lease) != le.id:
-		return rpctypes.ErrLeaseNotFound
-	case read.Header.RaftTerm != renewed.Header.RaftTerm:
-		return rpctypes.ErrLeaderChanged // which is another attempt's business
+	case len(read.Keys) == 0 || read.Keys[0].Lease != le.id:
+		return rpc.ErrLeaseNotFound
+	case read.Term != term:
+		return rpc.ErrLeaderChanged // which is another attempt's business
 	}
 	return nil
 }
@@ -343,11 +327,8 @@ func (le *lease) Release(ctx context.Context) error {
 		return err
 	}
 	defer le.s.calls.Done()
-	err := le.s.retry(ctx, func(ctx context.Context) error {
-		_, err := le.s.client.Revoke(ctx, le.id)
-		return err
-	})
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+	err := le.s.retry(ctx, func(ctx context.Context) error { return le.s.client.Revoke(ctx, le.id) })
+	if errors.Is(err, rpc.ErrLeaseNotFound) {
 		return nil
 	}
 	return le.s.translate("releasing lease "+le.name+" in", err)

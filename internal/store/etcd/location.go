@@ -206,18 +206,6 @@ func (l Location) String() string {
 	return b.String()
 }
 
-func (l Location) endpoints() []string {
-	scheme := "http://"
-	if l.TLS {
-		scheme = "https://"
-	}
-	urls := make([]string, len(l.Endpoints))
-	for i, e := range l.Endpoints {
-		urls[i] = scheme + e
-	}
-	return urls
-}
-
 // tls reads the certificates. It returns nil without TLS.
 func (l Location) tls() (*tls.Config, error) {
 	if !l.TLS {

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 // Keys of one request. etcd bounds what it sends by their number only, so the first request is for few, and the next
@@ -40,12 +37,13 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	defer s.calls.Done()
 	var page []store.Record
 	bytes := 0
-	from, to := s.bounds(prefix)
+	var all rpc.Get
+	all.Key, all.End = s.bounds(prefix)
 	if after != "" {
-		from = max(from, s.key(after)+"\x00")
+		all.Key = max(all.Key, s.key(after)+"\x00")
 	}
-	rev, err := s.pages(ctx, from, to, 0, func(kv *mvccpb.KeyValue) bool {
-		r := store.Record{Key: s.record(kv.Key), Value: kv.Value, Rev: store.Rev(kv.ModRevision)}
+	rev, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		r := store.Record{Key: s.record(kv.Key), Value: kv.Value, Rev: store.Rev(kv.Revision)}
 		if !store.Under(prefix, r.Key) {
 			return true
 		}
@@ -71,71 +69,72 @@ func (s *Store) bounds(prefix string) (from, to string) {
 }
 
 // pages calls each for the keys of a range in their order, as of one revision, until it returns false. It returns the
-// revision. With rev 0 that is the current one.
-func (s *Store) pages(ctx context.Context, from, to string, rev int64, each func(*mvccpb.KeyValue) bool,
-	options ...clientv3.OpOption) (int64, error) {
-	for keys := int64(minKeys); ; {
-		var resp *clientv3.GetResponse
-		err := s.retry(ctx, func(ctx context.Context) error {
-			var err error
-			resp, err = s.client.Get(ctx, from, append(options, clientv3.WithRange(to), clientv3.WithLimit(keys),
-				clientv3.WithRev(rev))...)
+// revision. The limit of the range is not used.
+func (s *Store) pages(ctx context.Context, all rpc.Get, each func(*rpc.KeyValue) bool) (rev int64, err error) {
+	for all.Limit = minKeys; ; {
+		var page rpc.GetAnswer
+		err := s.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = s.client.Get(ctx, all)
 			return err
 		})
+		if errors.Is(err, rpc.ErrTooLarge) && all.Limit > 1 {
+			all.Limit = max(all.Limit/8, 1)
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}
-		if rev == 0 {
-			rev = resp.Header.Revision
+		if all.Revision == 0 {
+			all.Revision = page.Revision
 		}
 		size := 0
-		for _, kv := range resp.Kvs {
-			size += len(kv.Value)
-			if !each(kv) {
-				return rev, nil
+		for i := range page.Keys {
+			size += len(page.Keys[i].Value)
+			if !each(&page.Keys[i]) {
+				return all.Revision, nil
 			}
 		}
-		if !resp.More {
-			return rev, nil
+		if !page.More {
+			return all.Revision, nil
 		}
-		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+		all.Key = page.Keys[len(page.Keys)-1].Key + "\x00"
 		switch {
 		case size < store.MaxPage/4:
-			keys = min(8*keys, maxKeys)
+			all.Limit = min(8*all.Limit, maxKeys)
 		case size > store.MaxPage:
-			keys = max(keys/8, 1)
+			all.Limit = max(all.Limit/8, 1)
 		}
 	}
 }
 
 // isCompacted reports whether the history that a call needs is no longer there.
 func isCompacted(err error) bool {
-	return errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev)
+	return errors.Is(err, rpc.ErrCompacted) || errors.Is(err, rpc.ErrFutureRevision)
 }
 
 // restrict returns the part of the changes of one transaction at and below prefix.
-func (s *Store) restrict(rev int64, events []*clientv3.Event, prefix string) (c store.Change, size int) {
+func (s *Store) restrict(rev int64, events []rpc.Event, prefix string) (c store.Change, size int) {
 	c.Rev = store.Rev(rev)
 	for _, e := range events {
-		key := s.record(e.Kv.Key)
+		key := s.record(e.Key)
 		switch {
 		case !store.Under(prefix, key):
-		case e.Type == clientv3.EventTypeDelete:
+		case e.Deleted:
 			c.Deleted = append(c.Deleted, key)
 			size += len(key)
 		default:
-			c.Put = append(c.Put, store.Record{Key: key, Value: e.Kv.Value, Rev: c.Rev})
-			size += len(key) + len(e.Kv.Value)
+			c.Put = append(c.Put, store.Record{Key: key, Value: e.Value, Rev: c.Rev})
+			size += len(key) + len(e.Value)
 		}
 	}
 	return c, size
 }
 
 // groups calls f with the events of each transaction.
-func groups(events []*clientv3.Event, f func(rev int64, events []*clientv3.Event)) {
+func groups(events []rpc.Event, f func(rev int64, events []rpc.Event)) {
 	for len(events) > 0 {
-		rev := events[0].Kv.ModRevision
-		n := slices.IndexFunc(events, func(e *clientv3.Event) bool { return e.Kv.ModRevision != rev })
+		rev := events[0].Revision
+		n := slices.IndexFunc(events, func(e rpc.Event) bool { return e.Revision != rev })
 		if n < 0 {
 			n = len(events)
 		}

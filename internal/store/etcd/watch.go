@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
-// Bounds on the changes that are kept for a watch whose consumer is slow. The client of etcd keeps them without bound.
+// Bounds on the changes that are kept for a watch whose consumer is slow.
 const (
 	maxBacklog      = 16384
 	maxBacklogBytes = 8 << 20
@@ -83,14 +82,19 @@ func (s *Store) checkRev(ctx context.Context, rev store.Rev) error {
 
 // follow adds all changes after a revision to a backlog until it fails.
 func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backlog) error {
+	pause := minPause
 	for {
-		err := s.followOnce(ctx, prefix, &after, b)
-		if err == nil {
-			err = s.pause(ctx, maxPause)
-		}
-		if err != nil {
+		begun := time.Now()
+		if err := s.followOnce(ctx, prefix, &after, b); err != nil {
 			return err
 		}
+		if time.Since(begun) > maxPause {
+			pause = minPause
+		}
+		if err := s.pause(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, maxPause)
 	}
 }
 
@@ -100,31 +104,28 @@ const progressInterval = time.Minute
 
 // followOnce is follow until the watch of etcd ends, such as by a member without a leader.
 func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *backlog) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, to := s.bounds(prefix)
-	tick := time.NewTicker(s.progress)
-	defer tick.Stop()
-	answers := s.client.Watch(ctx, from, clientv3.WithRange(to), clientv3.WithRev(*after+1))
+	w, err := s.client.Watch(ctx, from, to, *after+1)
+	if err != nil {
+		return nil
+	}
+	asking.Go(func() { s.askForProgress(ctx, w) })
 	for {
-		var resp clientv3.WatchResponse
-		var open bool
-		select {
-		case resp, open = <-answers:
-		case <-tick.C:
-			_ = s.client.RequestProgress(ctx) // the next one may be answered
-			continue
-		}
+		changes, err := w.Receive()
 		switch {
-		case resp.CompactRevision != 0, isCompacted(resp.Err()):
+		case isCompacted(err):
 			return store.ErrCompacted
-		case !open, resp.Canceled:
+		case err != nil:
 			return nil
-		case resp.IsProgressNotify():
-			*after = max(*after, resp.Header.Revision)
+		case len(changes.Events) == 0:
+			*after = max(*after, changes.Revision)
 		}
 		full := false
-		groups(resp.Events, func(rev int64, events []*clientv3.Event) {
+		groups(changes.Events, func(rev int64, events []rpc.Event) {
 			c, size := s.restrict(rev, events, prefix)
 			full = full || len(c.Put)+len(c.Deleted) > 0 && !b.add(c, size)
 			*after = rev
@@ -135,12 +136,26 @@ func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *
 	}
 }
 
+// askForProgress asks for the current revision again and again until ctx ends.
+func (s *Store) askForProgress(ctx context.Context, w *rpc.Watch) {
+	tick := time.NewTicker(s.progress)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = w.RequestProgress() // the next one may be answered
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // current returns the current revision.
 func (s *Store) current(ctx context.Context) (rev int64, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, s.prefix+"format", clientv3.WithKeysOnly())
+		resp, err := s.client.Get(ctx, rpc.Get{Key: s.prefix + "format", KeysOnly: true})
 		if err == nil {
-			rev = resp.Header.Revision
+			rev = resp.Revision
 		}
 		return err
 	})

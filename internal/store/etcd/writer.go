@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/rpc"
 )
 
 const (
@@ -37,7 +36,7 @@ type writers struct {
 type writer struct {
 	key   string
 	last  uint64 // number of its last write
-	lease clientv3.LeaseID
+	lease rpc.LeaseID
 	until time.Time // when it is no longer used
 }
 
@@ -82,12 +81,13 @@ func (ws *writers) put(w *writer) {
 func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 	w := &writer{until: time.Now().Add(writerTTL / 2)}
 	err := s.retry(ctx, func(ctx context.Context) error {
-		grant, err := s.client.Grant(ctx, int64(writerTTL/time.Second))
+		lease, err := s.client.Grant(ctx, int64(writerTTL/time.Second))
 		if err != nil {
 			return err
 		}
-		w.key, w.lease = s.prefix+"w/"+rand.Text(), grant.ID // another one each time
-		_, err = s.client.Put(ctx, w.key, w.number(0), clientv3.WithLease(w.lease))
+		w.key, w.lease = s.prefix+"w/"+rand.Text(), lease // another one each time
+		_, err = s.client.Txn(ctx, rpc.Txn{
+			Then: []rpc.Op{rpc.Put{Key: w.key, Value: []byte(w.number(0)), Lease: lease}}})
 		return err
 	})
 	return w, err
@@ -108,13 +108,19 @@ func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool
 	})()
 	// It has the same result when it is repeated: the record is gone then, or has the number.
 	err = s.retry(patient, func(ctx context.Context) error {
-		resp, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(w.key), "=", w.number(w.last+1))).
-			Then(clientv3.OpGet(w.key)).Else(clientv3.OpDelete(w.key)).Commit()
+		resp, err := s.client.Txn(ctx, rpc.Txn{
+			If:   []rpc.Compare{rpc.HasValue(w.key, w.number(w.last+1))},
+			Then: []rpc.Op{rpc.Get{Key: w.key}},
+			Else: []rpc.Op{rpc.Delete{Key: w.key}},
+		})
 		if err != nil {
 			return err
 		}
 		if done = resp.Succeeded; done {
-			rev = store.Rev(resp.Responses[0].GetResponseRange().Kvs[0].ModRevision)
+			if len(resp.Got[0].Keys) == 0 {
+				return errMissing
+			}
+			rev = store.Rev(resp.Got[0].Keys[0].Revision)
 		}
 		return nil
 	})
@@ -122,11 +128,11 @@ func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool
 }
 
 // end removes the records of all writers.
-func (ws *writers) end(ctx context.Context, client *clientv3.Client) {
+func (ws *writers) end(ctx context.Context, client *rpc.Client) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.idle {
-		if _, err := client.Revoke(ctx, w.lease); err != nil && ctx.Err() != nil {
+		if err := client.Revoke(ctx, w.lease); err != nil && ctx.Err() != nil {
 			return // etcd does that, later
 		}
 	}
