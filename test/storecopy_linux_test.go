@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 )
 
@@ -150,6 +151,46 @@ func TestStoreCopy(t *testing.T) {
 	}
 }
 
+// A copy in etcd that is copied back is the store that it was.
+func TestStoreCopyEtcd(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1, TLS: true})
+	agents := agentTOML("a", sleeper) + remembers
+	f := newFleet(t, agents)
+	f.do("up", "-d")
+	f.do("belief", "set", "a", "x=5")
+	first := f.add("to be done")
+	f.do("mail", "send", "people", "-m", "good morning")
+	f.do("down")
+	events := f.printedEvents()
+	url := c.URL("fleets/one")
+	if out := f.do("store", "copy", "sqlite", url); !strings.Contains(out, " copied and verified") ||
+		strings.Contains(out, "start the daemon") {
+		t.Errorf("the output is %s", out)
+	}
+	f.wantFailure(1, []string{"store", "copy", "sqlite", url}, "the store is not empty", "new file or prefix")
+	f.do("store", "copy", url, "sqlite:back.db")
+	f.rewrite(agents, "[persistence]\npath = \"back.db\"\n")
+	f.do("up", "-d")
+	f.awaitState("t/a", "running")
+	now := f.printedEvents()
+	if len(now) <= len(events) {
+		t.Fatalf("%d events, the original has %d", len(now), len(events))
+	}
+	for i, e := range events {
+		if now[i].Seq != e.Seq || now[i].Message != e.Message {
+			t.Errorf("event %d is %q, was %d, %q", now[i].Seq, now[i].Message, e.Seq, e.Message)
+		}
+	}
+	if got := f.belief("a", "x"); got != "5" {
+		t.Errorf("x is %s", got)
+	}
+	if next := f.add("new"); f.task(first).ID != first || next == first {
+		t.Errorf("task %s after %s", next, first)
+	}
+	f.do("down")
+}
+
 // What cannot be copied is refused with the reason, and makes no file.
 func TestStoreCopyRefuses(t *testing.T) {
 	t.Parallel()
@@ -160,7 +201,7 @@ func TestStoreCopyRefuses(t *testing.T) {
 	f.wantFailure(2, []string{"store", "copy", "sqlite"}, "takes two arguments")
 	f.wantFailure(2, []string{"store", "copy", "sqlite", "b.db"}, `"b.db" is no store`, "sqlite:FILE")
 	f.wantFailure(2, []string{"store", "copy", "sqlite", "sqlite:.coppice/state.db"}, "both are the same store")
-	f.wantFailure(2, []string{"store", "copy", "sqlite", "etcd://localhost"}, `"localhost" is no address`)
+	f.wantFailure(2, []string{"store", "copy", "sqlite", "etcd://"}, `"" is not HOST or HOST:PORT`)
 	write(t, filepath.Join(f.dir, "text.db"), "a letter, longer than the head of a file")
 	f.wantFailure(1, []string{"store", "copy", "sqlite:text.db", "sqlite:b.db"}, "text.db", "no SQLite database")
 	f.wantFailure(1, []string{"store", "copy", "sqlite", "sqlite:text.db"}, "text.db", "no SQLite database")

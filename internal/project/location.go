@@ -4,26 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/etcd"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/internal/store/transfer"
 )
 
 // Location is the place of a store that can be copied: a SQLite file, or a prefix of keys in etcd.
 type Location struct {
-	file      string   // absolute; "" for etcd
-	own       bool     // the store that [persistence] names
-	endpoints []string // of etcd, each HOST:PORT
-	prefix    string   // in etcd; "" for the default
+	file string // absolute; "" for etcd
+	own  bool   // the store that [persistence] names
+	etcd etcd.Location
 }
 
 // LocationError reports that a text names no location.
@@ -35,26 +33,32 @@ func (e *LocationError) Error() string {
 
 const (
 	sqliteScheme = "sqlite"
-	etcdScheme   = "etcd://"
-	locations    = "sqlite, sqlite:FILE or etcd://HOST:PORT[,HOST:PORT...][/PREFIX]"
+	locations    = "sqlite, sqlite:FILE or etcd://HOST[:PORT][,...][/PREFIX]"
 )
 
 // Locate returns the location that a text names: "sqlite" for the database of the project,
-// "sqlite:FILE", or "etcd://HOST:PORT[,HOST:PORT...][/PREFIX]". A FILE is relative to the working
-// directory. The error is a *LocationError.
+// "sqlite:FILE", or a URL of etcd, see etcd.ParseLocation. The names of files are relative to the
+// working directory. The error is a *LocationError.
 func (p Project) Locate(text string) (Location, error) {
 	problem := func(format string, args ...any) (Location, error) {
-		return Location{}, &LocationError{text, fmt.Sprintf(format, args...)}
+		return Location{}, &LocationError{etcd.WithoutPassword(text), fmt.Sprintf(format, args...)}
 	}
 	file, isFile := strings.CutPrefix(text, sqliteScheme+":")
-	address, isEtcd := strings.CutPrefix(text, etcdScheme)
 	switch {
 	case text == sqliteScheme && p.Database() == "":
 		return problem("the state of this project is in memory, as [persistence] says, and ends with the daemon")
 	case text == sqliteScheme:
 		return Location{file: p.Database(), own: true}, nil
-	case isEtcd:
-		return locateEtcd(text, address)
+	case etcd.IsLocation(text):
+		l, err := etcd.ParseLocation(text)
+		if err != nil {
+			return problem("%v", err)
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return problem("%v", err)
+		}
+		return Location{etcd: l.In(dir)}, nil
 	case !isFile:
 		hint := ""
 		if _, err := os.Lstat(text); err == nil {
@@ -75,53 +79,22 @@ func (p Project) Locate(text string) (Location, error) {
 	return l, nil
 }
 
-// locateEtcd reads the endpoints and the prefix of a URL.
-func locateEtcd(text, address string) (l Location, err error) {
-	hosts, prefix, slash := strings.Cut(address, "/")
-	problem := ""
-	switch {
-	case strings.ContainsAny(address, "?#"):
-		problem = "there is nothing after the prefix"
-	case strings.Contains(hosts, "@"):
-		problem = "the address has no user and password"
-	case slash && store.CheckKey(prefix) != nil:
-		problem = fmt.Sprintf("the prefix is wrong: %v", store.CheckKey(prefix))
-	}
-	for endpoint := range strings.SplitSeq(hosts, ",") {
-		host, port, err := net.SplitHostPort(endpoint)
-		n, portErr := strconv.ParseUint(port, 10, 16)
-		if bad := strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }); problem == "" &&
-			(err != nil || portErr != nil || n == 0 || host == "" || bad) {
-			problem = fmt.Sprintf("%s is no address, expected HOST:PORT", spec.Quote(endpoint))
-		}
-		l.endpoints = append(l.endpoints, net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)))
-	}
-	if problem != "" {
-		return Location{}, &LocationError{text, problem + "; the form is " + etcdScheme +
-			"HOST:PORT[,HOST:PORT...][/PREFIX]"}
-	}
-	l.prefix = prefix
-	return l, nil
-}
-
 // String returns the text that names the location everywhere.
 func (l Location) String() string {
 	if l.file != "" {
 		return sqliteScheme + ":" + l.file
 	}
-	text := etcdScheme + strings.Join(l.endpoints, ",")
-	if l.prefix != "" {
-		text += "/" + l.prefix
-	}
-	return text
+	return l.etcd.String()
 }
+
+// InEtcd reports whether the store is not a file.
+func (l Location) InEtcd() bool { return l.file == "" }
 
 // Same reports whether two locations are certainly the same one. Another name of a host is not
 // recognised.
 func (l Location) Same(other Location) bool {
 	if l.file == "" || other.file == "" {
-		return l.file == other.file && l.prefix == other.prefix &&
-			slices.ContainsFunc(l.endpoints, func(e string) bool { return slices.Contains(other.endpoints, e) })
+		return l.file == other.file && l.etcd.Same(other.etcd)
 	}
 	if realPath(l.file) == realPath(other.file) {
 		return true
@@ -160,7 +133,7 @@ type Copyable interface {
 // Open opens the store at a location. The error is an fs.ErrNotExist if a file is missing.
 func (l Location) Open(ctx context.Context) (Copyable, error) {
 	if l.file == "" {
-		return openEtcd(ctx, l)
+		return etcd.Open(ctx, l.etcd, slog.Default())
 	}
 	if !sqlite.Exists(l.file) {
 		return nil, fmt.Errorf("reading %v: %w", l, os.ErrNotExist)
@@ -173,7 +146,7 @@ func (l Location) Open(ctx context.Context) (Copyable, error) {
 func (l Location) Create(ctx context.Context) (s Copyable, discard func() error, err error) {
 	discard = func() error { return nil }
 	if l.file == "" {
-		s, err = openEtcd(ctx, l)
+		s, err = etcd.Open(ctx, l.etcd, slog.Default())
 		return s, discard, err
 	}
 	if l.own {
@@ -200,10 +173,3 @@ func openFile(ctx context.Context, file string) (Copyable, error) {
 	}
 	return s, nil
 }
-
-// openEtcd opens the store at a prefix in etcd.
-func openEtcd(_ context.Context, l Location) (Copyable, error) {
-	return nil, fmt.Errorf("opening %v: %w", l, errNoEtcd)
-}
-
-var errNoEtcd = errors.New("this version of coppice keeps state in SQLite alone")

@@ -1,9 +1,9 @@
 package project
 
 import (
-	"context"
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,9 +38,8 @@ func TestLocate(t *testing.T) {
 		"sqlite:a/b.db":                       "sqlite:" + wd + "/a/b.db",
 		"sqlite:/a/../b.db":                   "sqlite:/b.db",
 		"sqlite:sqlite":                       "sqlite:" + wd + "/sqlite",
-		"etcd://Host:2379":                    "etcd://host:2379",
-		"etcd://a:1,b:2,[::1]:03":             "etcd://a:1,b:2,[::1]:3",
-		"etcd://127.0.0.1:2379/fleets/one, ü": "etcd://127.0.0.1:2379/fleets/one, ü",
+		"etcd://Host":                         "etcd://host:2379/coppice",
+		"etcds://a:1,b:2,[::1]:03/f?ca=x.pem": "etcds://a:1,b:2,[::1]:3/f?ca=" + url.QueryEscape(wd+"/x.pem"),
 	} {
 		l, err := p.Locate(text)
 		if err != nil || l.String() != want {
@@ -62,22 +61,12 @@ func TestLocate(t *testing.T) {
 		"sqlite:a\x00b":         "expected the name of a file",
 		"sqlite::memory:":       "not what SQLite calls one",
 		"sqlite:file:a?mode=ro": "not what SQLite calls one",
-		"etcd://":               `"" is no address`,
-		"etcd://a":              `"a" is no address`,
-		"etcd://a:":             `"a:" is no address`,
-		"etcd://:1":             `":1" is no address`,
-		"etcd://a:0":            `"a:0" is no address`,
-		"etcd://a:65536":        `"a:65536" is no address`,
-		"etcd://a:1,":           `"" is no address`,
-		"etcd://a:1,b:x":        `"b:x" is no address`,
-		"etcd://::1:2379":       `"::1:2379" is no address`,
-		"etcd://a\nb:1":         `is no address`,
-		"etcd://u:p@a:1":        "no user and password",
-		"etcd://a:1?x=y":        "nothing after the prefix",
-		"etcd://a:1/":           "the prefix is wrong",
-		"etcd://a:1/p//q":       "the prefix is wrong",
-		"etcd://a:1/p/":         "the prefix is wrong",
-		"etcd://a:1/p\x1b":      "the prefix is wrong",
+		"etcd://":               `"" is not HOST or HOST:PORT`,
+		"etcd://a\nb:1":         `is not HOST or HOST:PORT`,
+		"etcd://u:p@a:1":        `"etcd://...@a:1" is no store: a password does not belong here`,
+		"etcd://a:1?x=y":        "expected ca, cert, key or password_file",
+		"etcd://a:1/p//q":       "prefix",
+		"etcd://a:1/p\x1b":      "prefix",
 	} {
 		_, err := p.Locate(text)
 		var bad *LocationError
@@ -107,7 +96,7 @@ func FuzzLocate(f *testing.F) {
 			if again, err := p.Locate(l.String()); err != nil || again.String() != l.String() {
 				t.Errorf("%q is %v, and that is %v, %v", text, l, again, err)
 			}
-			if l.file == "" && (len(l.endpoints) == 0 || l.prefix != "" && store.CheckKey(l.prefix) != nil) {
+			if l.file == "" && (len(l.etcd.Endpoints) == 0 || store.CheckKey(l.etcd.Prefix) != nil) {
 				t.Errorf("%q is %+v", text, l)
 			}
 		case !errors.As(err, &bad) || strings.ContainsAny(err.Error(), "\n\x1b\x00"):
@@ -211,15 +200,5 @@ func TestOpenLocation(t *testing.T) {
 		if want := text != "sqlite"; (len(l.Setting()) == 2) != want {
 			t.Errorf("%s: settings %q", text, l.Setting())
 		}
-	}
-	l, err := p.Locate("etcd://a:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Open(context.Background()); err == nil || !strings.Contains(err.Error(), "opening etcd://a:1: ") {
-		t.Errorf("open of etcd: %v", err)
-	}
-	if _, _, err := l.Create(context.Background()); err == nil {
-		t.Error("etcd was created")
 	}
 }

@@ -47,9 +47,9 @@ func newStoreCopy(s *command.Streams) *cobra.Command {
 		Long: `Copy all state into an empty store, to move a project, and compare both afterwards. A
 store is one of:
 
-  sqlite                                   the database of the project
-  sqlite:FILE                              another file, which TO may create
-  etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
+  sqlite                               the database of the project
+  sqlite:FILE                          another file, which TO may create
+  etcd://HOST[:PORT][,...][/PREFIX]    keys in etcd; etcds:// with TLS
 
 Numbers of events and tasks go on in the copy. FROM is not changed. Stop the daemon and
 its agents first, with coppice down. A copy that fails leaves TO empty.`,
@@ -130,6 +130,9 @@ func copyLines(c offline.Copied) []string {
 			lines = append(lines, "  "+plaintext.Line(line))
 		}
 		return append(lines, "and start the daemon: coppice up -d")
+	}
+	if c.To.InEtcd() { // which no daemon uses as its store
+		return lines
 	}
 	return append(lines, "", "start the daemon: coppice up -d")
 }
