@@ -120,7 +120,7 @@ func TestMemoryOfSharedShim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
-	const most = 6000 // kB
+	const most = 6200 // kB; it has 5600 to 6000, as the garbage collector runs
 	r, err := Open(Options{Dir: slotsDir(t), Executable: executable(t)})
 	if err != nil {
 		t.Fatal(err)
