@@ -7,13 +7,15 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 # A run is the same each time: what tests draw comes from SEED. SEED=0 draws other cases.
 SEED    ?= 1
 export SEED
+# Else each program with a race detector, so each package of tests, sleeps for a second at its end.
+export GORACE = atexit_sleep_ms=0
 # -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
 # make lint runs vet.
 TEST    := -race -vet=off -p 2 -parallel 8 -timeout 15m
-# Packages whose tests draw their cases.
-DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"pgregory.net/rapid"' -- '*_test.go'))))
-# The packages that take longest, so that they begin first.
-LONG    := ./test ./test/web ./tools/chaos ./internal/store/sqlite
+# Packages whose tests draw their cases, and all others. Those that take longest begin first.
+DRAWING = pgregory.net/rapid\|internal/store/storetest
+DRAWN   = $(sort $(patsubst %/,./%,$(dir $(shell git grep -l '"[^"]*\($(DRAWING)\)"' -- '*_test.go'))))
+LONG    := ./test ./test/web ./tools/chaos ./internal/agentcli/clitest ./internal/runtime/tmux ./internal/worktree
 OTHERS  = $(LONG) $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN) $(LONG)),$(shell $(GO) list ./...))
 # In CI a test that fails is run once more, and the end of the run names it as one that is not certain. No
 # second run after a data race, and none that draws other cases: what was drawn is replayed.
