@@ -53,7 +53,7 @@ install tools/clis clis                # command lines of language models
 if ! cmp -s tools/etcd/go.mod .cache/etcd/installed.mod; then
 	echo "building etcd"
 	mkdir -p .cache/etcd
-	if (cd tools/etcd && go build -trimpath -o ../../.cache/etcd/etcd go.etcd.io/etcd/server/v3); then
+	if (cd tools/etcd && go build -o ../../.cache/etcd/etcd go.etcd.io/etcd/server/v3); then
 		cp tools/etcd/go.mod .cache/etcd/installed.mod
 	else
 		left="$left etcd"
