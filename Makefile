@@ -8,7 +8,8 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SEED    ?= 1
 export SEED
 # Else each program with a race detector, so each package of tests, sleeps for a second at its end.
-export GORACE = atexit_sleep_ms=0
+GORACE  ?= atexit_sleep_ms=0
+export GORACE
 # -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
 # make lint runs vet.
 TEST    := -race -vet=off -p 2 -parallel 8 -timeout 15m

@@ -153,7 +153,7 @@ type Lease interface {
 	// Release gives the lease up immediately. It is not an error if the lease is already lost.
 	Release(ctx context.Context) error
 
-	// Abandon ends this Lease, and leaves it to whoever resumes it before it expires.
+	// Abandon ends this Lease, and leaves it to a process that resumes it before it expires.
 	Abandon()
 
 	// Done is closed when the lease is no longer held by this Lease: released, expired, abandoned, resumed by another

@@ -2,10 +2,7 @@ package web
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -14,15 +11,7 @@ import (
 
 // A page shows what happens without being loaded again, also after its daemon was killed.
 func TestLive(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "input")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	input, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer input.Close()
+	pipe, input := newPipe(t)
 	f := newFleet(t,
 		agent("api", `echo first; while read -r line; do echo "$line"; done < '`+pipe+`'`),
 		agent("worker", `exec sleep 1000`))

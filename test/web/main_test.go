@@ -221,3 +221,18 @@ func (l *lines) next(t testing.TB, prefix string) string {
 		}
 	}
 }
+
+// newPipe makes a named pipe, from which an agent reads what the test writes.
+func newPipe(t *testing.T) (name string, input *os.File) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "input")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	input, err := os.OpenFile(name, os.O_RDWR, 0) // which does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close() })
+	return name, input
+}

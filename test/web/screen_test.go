@@ -2,11 +2,8 @@ package web
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
@@ -24,15 +21,7 @@ func TestScreen(t *testing.T) {
 			if strings.Contains(runtime, "tmux") {
 				exectest.Need(t, "tmux")
 			}
-			pipe := filepath.Join(t.TempDir(), "input")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			input, err := os.OpenFile(pipe, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer input.Close()
+			pipe, input := newPipe(t)
 			f := newFleet(t, agent("coder", `printf 'gone\033[2J\033[3;5H\033[32mMenu %s\033[0m' "$COPPICE_INCARNATION"
 				while read -r line; do printf '%b' "$line"; done < '`+pipe+`'`, runtime))
 			s := f.web()
@@ -88,17 +77,9 @@ func TestBusyScreen(t *testing.T) {
 	f.coppice("stop", "busy")
 }
 
-// A page that is not drawn, since nobody sees it, keeps the last change of each part only.
+// A page that is not drawn, as in a hidden tab, keeps the last change of each part only.
 func TestHiddenPage(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "input")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	input, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer input.Close()
+	pipe, input := newPipe(t)
 	f := newFleet(t, agent("coder", `while read -r line; do printf '\033[H%s' "$line"; done < '`+pipe+`'`,
 		`terminal = true`))
 	s := f.web()

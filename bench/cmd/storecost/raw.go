@@ -129,8 +129,8 @@ func openRawSQLite(ctx context.Context, dir string) (backend, error) {
 	}
 	db.SetMaxOpenConns(1) // several would only wait for each other's lock
 	r := &rawSQLite{db: db}
-	_, err = db.ExecContext(ctx, `CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL, rev INTEGER NOT NULL) `+
-		`WITHOUT ROWID, STRICT`)
+	_, err = db.ExecContext(ctx, `CREATE TABLE record (key TEXT PRIMARY KEY, value BLOB NOT NULL, `+
+		`rev INTEGER NOT NULL) WITHOUT ROWID, STRICT`)
 	if err == nil {
 		r.insert, err = db.PrepareContext(ctx, `INSERT OR REPLACE INTO record (key, value, rev) VALUES (?, ?, ?)`)
 	}

@@ -126,7 +126,7 @@ func (r *Results) writeStores(e *errWriter) {
 ## Stores
 
 SQLite keeps the state of one machine, and etcd that of many. Its n members are all on the same machine and disk here.
-raw-sqlite and raw-etcd are what these allow: writes with nothing around them. Records and events have 500 bytes. Each
+raw-sqlite and raw-etcd are the databases alone: writes with nothing around them. Records and events have 500 bytes. Each
 write is on the disk before the next one of the same writer.
 `)
 	for _, m := range storeMetrics() {

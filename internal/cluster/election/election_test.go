@@ -93,7 +93,7 @@ func TestOneAtATime(t *testing.T) {
 						if epoch := l.Fence().Epoch; epoch <= last {
 							t.Errorf("epoch %d after %d", epoch, last)
 						} else if idle := time.Since(idleSince); working == 1 && idle > ttl+2*time.Second {
-							t.Errorf("nobody worked for %v", idle)
+							t.Errorf("no work was done for %v", idle)
 						}
 						last = l.Fence().Epoch
 						mu.Unlock()

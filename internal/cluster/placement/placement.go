@@ -30,7 +30,7 @@ type Node struct {
 // Want says where an agent may run.
 type Want struct {
 	Path string
-	// Group is what Spread and MaxPerNode count: the path of the pool or supervisor of the agent.
+	// Group is the path of the pool or supervisor of the agent. Spread and MaxPerNode count the agents of a group.
 	Group  string
 	Node   string            // the name of the only node; any if empty
 	Labels map[string]string // that the node must have

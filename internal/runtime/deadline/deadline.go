@@ -7,7 +7,7 @@
 // the deadline, and need no daemon for it (Watcher).
 //
 // The deadline is a time on a clock that all processes of the machine share, that goes on while the machine is
-// suspended, and that nobody can set: CLOCK_BOOTTIME on Linux. A deadline of an earlier boot is over.
+// suspended, and that cannot be set: CLOCK_BOOTTIME on Linux. A deadline of an earlier boot is over.
 //
 // Without a file there is no deadline. Otherwise doubt ends agents: a file that cannot be read counts as over, or as
 // unchanged in a process that has read it before. The same holds there if the file was removed; see Writer.Lift.

@@ -146,7 +146,7 @@ func TestWriter(t *testing.T) {
 	wants(Deadline{until: first})
 }
 
-// damages are what may happen to a file, with a part of the error.
+// damages are ways to damage a file, each with a part of the error.
 var damages = map[string]struct {
 	do   func(path string) error
 	says string

@@ -114,7 +114,7 @@ type lease struct {
 	deadline time.Time
 	timer    *time.Timer
 	lost     bool
-	left     bool // abandoned: it is held until the deadline, and nobody has it
+	left     bool // abandoned: it is held until the deadline, by no Lease
 }
 
 func (le *lease) Fence() store.Fence { return store.Fence{Lease: le.name, Epoch: le.epoch} }

@@ -66,7 +66,7 @@ func testResume(t *testing.T, b Backend) {
 			t.Error(err)
 		}
 		next.Abandon()
-		// Nobody resumes it this time.
+		// It is not resumed this time.
 		third := acquireEventually(t, s, "l", b.TTL)
 		if third.Fence().Epoch <= l.Fence().Epoch {
 			t.Errorf("epoch %d after %d", third.Fence().Epoch, l.Fence().Epoch)

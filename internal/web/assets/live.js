@@ -72,8 +72,8 @@
     });
   }
 
-  // Changes, a few at a time so that the page never stops. Of what changes again before that, the last one counts, since
-  // a page that nobody sees is not drawn and makes no changes, perhaps for a night.
+  // Changes, a few at a time so that the page never stops. Each replaces an earlier one of the same part that still waits:
+  // a page in a hidden tab is not drawn, so they may wait for a whole night.
   const work = new Map(); // jobs by what they change, in order
   let working = false;
   const run = () => {

@@ -273,8 +273,8 @@ func TestTokenEnds(t *testing.T) {
 	if _, err := wrong.Get(ctx, rpc.Get{Key: "a"}); !errors.Is(err, rpc.ErrAuthFailed) {
 		t.Errorf("a wrong password: %v", err)
 	}
-	nobody := connect(t, rpc.Config{Endpoints: cluster.Endpoints()})
-	if _, err := nobody.Get(ctx, rpc.Get{Key: "a"}); !errors.Is(err, rpc.ErrUserEmpty) {
+	anonymous := connect(t, rpc.Config{Endpoints: cluster.Endpoints()})
+	if _, err := anonymous.Get(ctx, rpc.Get{Key: "a"}); !errors.Is(err, rpc.ErrUserEmpty) {
 		t.Errorf("without a user: %v", err)
 	}
 }
