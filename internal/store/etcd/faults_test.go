@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,17 +98,23 @@ func (w *writes) check(t *testing.T, s store.Store) {
 
 func newWrites() *writes { return &writes{done: map[string]bool{}, unknown: map[string]bool{}} }
 
-// Connections break all the time, with requests under way. Each Apply finds out what became of it.
-func TestBrokenConnections(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.Start(t, etcdtest.Options{})
+// openBy opens a store to whose members all ways can be cut.
+func openBy(t *testing.T, c *etcdtest.Cluster) (store.Store, []*etcdtest.Proxy) {
+	t.Helper()
 	var addresses []string
 	var proxies []*etcdtest.Proxy
 	for _, target := range c.Endpoints() {
 		p := etcdtest.NewProxy(t, target)
 		proxies, addresses = append(proxies, p), append(addresses, p.Address)
 	}
-	s := mustOpen(t, "etcd://"+strings.Join(addresses, ","))
+	return mustOpen(t, "etcd://"+strings.Join(addresses, ",")), proxies
+}
+
+// Connections break all the time, with requests under way. Each Apply finds out what became of it.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s, proxies := openBy(t, c)
 	direct := mustOpen(t, c.URL("coppice"))
 	w, stop := newWrites(), make(chan struct{})
 	var writers sync.WaitGroup
@@ -126,6 +133,51 @@ func TestBrokenConnections(t *testing.T) {
 	w.check(t, direct)
 	if len(w.unknown) > 0 || len(w.refused) > 0 {
 		t.Errorf("%d unknown, refused %v, although there was a way to each member all the time", len(w.unknown), w.refused)
+	}
+}
+
+// The way to one member is silent, and its connection stays open: requests do not get through, or their answers do not.
+// Each write is made once, by way of another member.
+func TestSilentWay(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{})
+	s, proxies := openBy(t, c)
+	direct := mustOpen(t, c.URL("coppice"))
+	var want []string
+	write := func() (took time.Duration) {
+		value, begun := fmt.Sprint("write ", len(want)), time.Now()
+		want = append(want, value)
+		_, err := s.Apply(t.Context(), store.Fence{}, nil,
+			[]store.Op{{Kind: store.Append, Key: "log", Value: []byte(value)}})
+		if err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+		return time.Since(begun)
+	}
+	for what, silence := range map[string]func(){"silent": proxies[0].Silence, "mute": proxies[0].Mute} {
+		for range 2 * len(proxies) { // connects all of them
+			write()
+		}
+		silence()
+		slow := 0
+		for range 2 * len(proxies) { // they take turns
+			if write() >= time.Second {
+				slow++
+			}
+		}
+		if slow == 0 {
+			t.Errorf("%s: no write went this way", what)
+		}
+		proxies[0].Pass() // what was held back arrives late
+		write()
+	}
+	records, _, err := direct.Snapshot(t.Context(), "log")
+	var got []string
+	for _, r := range records {
+		got = append(got, string(r.Value))
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q: %v", got, want, err)
 	}
 }
 
