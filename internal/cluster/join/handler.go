@@ -23,7 +23,8 @@ const handleTimeout = 10 * time.Second
 
 // Options are the parts of a Handler. All are required.
 type Options struct {
-	Authority *authority.Authority
+	// Authority returns the authority of the fleet. It is called for machines with a valid token.
+	Authority func(ctx context.Context) (*authority.Authority, error)
 	// Check returns jointoken.ErrRefused if the secret is not that of a valid token; see jointoken.Store.
 	Check func(ctx context.Context, id string, secret []byte) error
 	// Register registers a node by the SHA-256 of its public key. It returns an error that wraps ErrNameTaken if the
@@ -108,7 +109,11 @@ func (h *Handler) join(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, err}
 	}
-	certificate, err := h.o.Authority.Issue(key, q.Name)
+	issuer, err := h.o.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := issuer.Issue(key, q.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +138,7 @@ func (h *Handler) join(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return nil, fmt.Errorf("registering node %q: %w", q.Name, err)
 	}
 	h.o.Logger.Info("a node has joined", "remote", r.RemoteAddr, "token", q.Token, "node", q.Name)
-	return &answer{certificate.Raw, h.o.Authority.Certificate().Raw, bundle}, nil
+	return &answer{certificate.Raw, issuer.Certificate().Raw, bundle}, nil
 }
 
 // check returns nil if a request has a valid token.

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/cluster/authority"
 	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
 	"github.com/coppice-dev/coppice/internal/cluster/jointoken"
 	"github.com/coppice-dev/coppice/internal/cluster/pki"
@@ -134,6 +135,9 @@ func TestFailures(t *testing.T) {
 		"check": func(h *Handler) {
 			h.o.Check = func(context.Context, string, []byte) error { return internal }
 		},
+		"authority": func(h *Handler) {
+			h.o.Authority = func(context.Context) (*authority.Authority, error) { return nil, internal }
+		},
 	} {
 		h := f.handler()
 		set(h)
@@ -145,7 +149,7 @@ func TestFailures(t *testing.T) {
 		}
 		f.broken, f.bundle = nil, func() ([]byte, error) { return make([]byte, MaxBundle), nil }
 	}
-	if n := strings.Count(f.log.String(), "cannot let a machine join"); n != 4 {
+	if n := strings.Count(f.log.String(), "cannot let a machine join"); n != 5 {
 		t.Errorf("%d errors are logged:\n%s", n, f.log)
 	}
 	f.bundle = func() ([]byte, error) { return bytes.Repeat([]byte{0xff}, MaxBundle), nil }
@@ -163,7 +167,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("", []byte(nil))
 	registered := ""
 	h := NewHandler(Options{
-		Authority: fleet.Authority,
+		Authority: having(fleet.Authority),
 		Check:     func(context.Context, string, []byte) error { return nil },
 		Register: func(_ context.Context, name string, _ [32]byte) error {
 			registered = name
@@ -200,7 +204,7 @@ func FuzzRequest(f *testing.F) {
 func FuzzBody(f *testing.F) {
 	fleet := clustertest.New(f)
 	h := NewHandler(Options{
-		Authority: fleet.Authority, Logger: slog.New(slog.DiscardHandler),
+		Authority: having(fleet.Authority), Logger: slog.New(slog.DiscardHandler),
 		Check: func(context.Context, string, []byte) error { return jointoken.ErrRefused },
 	})
 	f.Add([]byte(`{"token": "aaaaaaaa", "secret": "AAAA"}`))

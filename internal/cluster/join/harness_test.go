@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/cluster/authority"
 	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
 	"github.com/coppice-dev/coppice/internal/cluster/identity"
 	"github.com/coppice-dev/coppice/internal/cluster/jointoken"
@@ -81,10 +82,15 @@ func newFleetIn(t *testing.T, s store.Store) *fleet {
 
 func (f *fleet) handler() *Handler {
 	return NewHandler(Options{
-		Authority: f.Authority, Check: f.tokens.Check, Register: f.register,
+		Authority: having(f.Authority), Check: f.tokens.Check, Register: f.register,
 		Bundle: func(context.Context, string) ([]byte, error) { return f.bundle() },
 		Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 	})
+}
+
+// having returns an authority.
+func having(a *authority.Authority) func(context.Context) (*authority.Authority, error) {
+	return func(context.Context) (*authority.Authority, error) { return a, nil }
 }
 
 // serve serves what a node does, and returns the address.
