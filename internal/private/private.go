@@ -159,6 +159,22 @@ func ReadSecret(name string, max int64) ([]byte, error) {
 	return readAll(f, max)
 }
 
+// ReadLinked is ReadFile for a name that a person has given, which may be that of a symbolic link.
+func ReadLinked(name string, max int64) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, &Error{name, "is not a regular file", ""}
+	}
+	return readAll(f, max)
+}
+
 func readAll(f *os.File, max int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {

@@ -76,6 +76,12 @@ func TestOpenFile(t *testing.T) {
 		if text, err := ReadFile(path(name), 0); !errors.As(err, new(*Error)) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
+		if text, err := ReadLinked(path(name), 0); !errors.As(err, new(*Error)) {
+			t.Errorf("%s, with links: %q, %v", name, text, err)
+		}
+	}
+	if text, err := ReadLinked(path("link"), 1); err != nil || string(text) != "x" {
+		t.Errorf("read through a link: %q, %v", text, err)
 	}
 	if info, _ := os.Stat(path("file")); info.Size() != 1 || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %d bytes", info.Mode(), info.Size())

@@ -5,15 +5,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -213,7 +212,7 @@ func (l Location) tls() (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if l.CA != "" {
-		pem, err := readFile(l.CA)
+		pem, err := private.ReadLinked(l.CA, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("ca of the store: %w", err)
 		}
@@ -222,11 +221,11 @@ func (l Location) tls() (*tls.Config, error) {
 		}
 	}
 	if l.Cert != "" {
-		cert, err := readFile(l.Cert)
+		cert, err := private.ReadLinked(l.Cert, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cert of the store: %w", err)
 		}
-		key, err := readFile(l.Key)
+		key, err := private.ReadLinked(l.Key, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("key of the store: %w", err)
 		}
@@ -243,7 +242,7 @@ func (l Location) password() (string, error) {
 	if l.PasswordFile == "" {
 		return "", nil
 	}
-	text, err := readFile(l.PasswordFile)
+	text, err := private.ReadLinked(l.PasswordFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("password_file of the store: %w", err)
 	}
@@ -252,17 +251,4 @@ func (l Location) password() (string, error) {
 		return "", fmt.Errorf("password_file of the store: %s is empty", l.PasswordFile)
 	}
 	return password, nil
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s: more than %d bytes", name, maxFile)
-	}
-	return text, err
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,13 +115,18 @@ func TestBadFiles(t *testing.T) {
 	}
 	garbage, empty := write("garbage", "garbage"), write("empty", "")
 	huge := write("huge", strings.Repeat("x", 2<<20))
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for url, want := range map[string]string{
 		"etcds://a?ca=" + dir + "/missing":              "no such file",
 		"etcds://a?ca=" + garbage:                       "no certificate in PEM format",
-		"etcds://a?ca=" + huge:                          "more than 1048576 bytes",
+		"etcds://a?ca=" + huge:                          "larger than 1048576 bytes",
 		"etcds://a?cert=" + garbage + "&key=" + garbage: "cert " + garbage,
 		"etcd://u@a?password_file=" + empty:             "is empty",
-		"etcd://u@a?password_file=" + dir:               "is a directory",
+		"etcd://u@a?password_file=" + dir:               "is not a regular file",
+		"etcd://u@a?password_file=" + pipe:              "is not a regular file",
 	} {
 		if _, err := open(t.Context(), url); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", url, err, want)
