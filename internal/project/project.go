@@ -91,6 +91,9 @@ func (p Project) Deadline() string {
 	return file
 }
 
+// Node returns the directory of package member, which a machine of a fleet has.
+func (p Project) Node() string { return filepath.Join(p.State, "node") }
+
 // Slots, Tmux, Log and lock are paths in the state directory.
 func (p Project) Slots() string { return filepath.Join(p.State, "run") }
 func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }

@@ -86,6 +86,12 @@ func Load(dir string) (*Identity, error) {
 	return i, nil
 }
 
+// Exists reports whether there is a certificate in a directory.
+func Exists(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, certificateFile))
+	return err == nil
+}
+
 func load(dir string) (*Identity, error) {
 	if err := private.Dir(dir); err != nil {
 		return nil, err
