@@ -56,7 +56,7 @@ func Restore(ctx context.Context, file, from string, logger *slog.Logger) (r sql
 	if err != nil {
 		return r, err
 	}
-	lock, err := p.Lock()
+	lock, err := p.LockOffline()
 	if err != nil {
 		return r, err
 	}

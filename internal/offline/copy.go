@@ -51,7 +51,7 @@ func CopyStore(ctx context.Context, o CopyOptions) (c Copied, err error) {
 	if c.From.Same(c.To) {
 		return c, fmt.Errorf("%w: %v", ErrSameStore, c.From)
 	}
-	lock, err := p.Lock()
+	lock, err := p.LockOffline()
 	if err != nil {
 		return c, err
 	}

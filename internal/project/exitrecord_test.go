@@ -44,3 +44,44 @@ func TestExitRecordIsNoFile(t *testing.T) {
 		})
 	}
 }
+
+// A command that is no daemon leaves no trace of itself as the last daemon.
+func TestLockOffline(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "coppice.toml")
+	p, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offline := func() {
+		t.Helper()
+		l, err := p.LockOffline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, locked := p.Locked(); !locked || h.PID != os.Getpid() {
+			t.Errorf("not locked, or by %+v", h)
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+		if _, locked := p.Locked(); locked {
+			t.Error("still locked")
+		}
+	}
+	offline()
+	if Killed(file) || LastExit(file) != "" || p.Holder() != (Holder{}) {
+		t.Errorf("a daemon that never was is killed: %s, %+v", LastExit(file), p.Holder())
+	}
+	l, err := p.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	last := p.Holder()
+	offline()
+	if got := p.Holder(); !Killed(file) || got.PID != last.PID || !got.Since.Equal(last.Since) {
+		t.Errorf("the last daemon was %+v, and is %+v", last, got)
+	}
+}

@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/gofrs/flock"
+
+	"github.com/coppice-dev/coppice/internal/private"
 )
 
 // Holder is the process that holds the lock of a project.
@@ -41,11 +42,16 @@ func (e *LockedError) Error() string {
 
 // Lock makes this process the only daemon of the project until it calls Release or ends. The error
 // is a *LockedError if another process is the daemon.
-func (p Project) Lock() (*Lock, error) {
+func (p Project) Lock() (*Lock, error) { return p.lockAs(true) }
+
+// LockOffline is Lock for a command that is no daemon. In the end the lock file names the last daemon again.
+func (p Project) LockOffline() (*Lock, error) { return p.lockAs(false) }
+
+func (p Project) lockAs(daemon bool) (*Lock, error) {
 	if err := p.Make(); err != nil {
 		return nil, err
 	}
-	l := &Lock{project: p}
+	l := &Lock{project: p, daemon: daemon}
 	deadline := time.Now().Add(lockTimeout)
 	for ; ; time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the kernel does not say when a lock is free
 		switch holder, err := l.try(); {
@@ -62,6 +68,8 @@ func (p Project) Lock() (*Lock, error) {
 // Lock is the lock of a project. It consists of the lock file and the claimed name.
 type Lock struct {
 	project Project
+	daemon  bool
+	before  []byte       // of the lock file, unless daemon is set
 	name    func() error // releases the name; nil if it is not claimed yet
 	file    *flock.Flock
 }
@@ -89,6 +97,9 @@ func (l *Lock) try() (*Holder, error) {
 		l.name = name
 	}
 	l.file = file
+	if !l.daemon {
+		l.before, _ = private.ReadFile(l.project.lock(), maxHolder) // only for messages
+	}
 	// The holder is only for messages; on a full disk the lock works without it.
 	if text, err := json.Marshal(Holder{os.Getpid(), time.Now()}); err == nil {
 		private.WriteFile(l.project.lock(), text)
@@ -120,11 +131,19 @@ func (l *Lock) Repair() (restored bool, err error) {
 }
 
 // Release gives up the lock.
-func (l *Lock) Release() error { return errors.Join(l.file.Close(), l.name()) }
+func (l *Lock) Release() error {
+	if !l.daemon {
+		private.WriteFile(l.project.lock(), l.before)
+	}
+	return errors.Join(l.file.Close(), l.name())
+}
 
 // lockTimeout limits the wait for the lock of a dead daemon. A child that it was starting holds the
 // lock until its execve.
 const lockTimeout = 2 * time.Second
+
+// maxHolder is the largest size of a lock file in bytes.
+const maxHolder = 4096
 
 // alive reports whether the holder is a running process. A zombie is not, nor is a process with a
 // pending SIGKILL.
@@ -164,7 +183,7 @@ func killed(pid int) bool {
 
 // Holder returns the holder of the lock; zero if it cannot be read.
 func (p Project) Holder() (h Holder) {
-	text, err := private.ReadFile(p.lock(), 4096)
+	text, err := private.ReadFile(p.lock(), maxHolder)
 	if err != nil || json.Unmarshal(text, &h) != nil {
 		return Holder{}
 	}
