@@ -25,7 +25,8 @@ import (
 // addressTimeout bounds the attempt to join at one address.
 const addressTimeout = 15 * time.Second
 
-var errNoAnswer = errors.New("no answer in time")
+// ErrNoAnswer is returned if a node does not answer in time.
+var ErrNoAnswer = errors.New("no answer in time")
 
 // maxReason is the maximum length of a reason that a server gives, in bytes.
 const maxReason = 400
@@ -97,7 +98,7 @@ func (r *refusal) Unwrap() error { return r.cause }
 // post sends a request to a server of the fleet with this authority, and to no other.
 func post(ctx context.Context, timeout time.Duration, address string, authority [sha256.Size]byte,
 	body []byte) (*answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrNoAnswer)
 	defer cancel()
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{
@@ -123,8 +124,8 @@ func post(ctx context.Context, timeout time.Duration, address string, authority 
 		if urlErr := new(url.Error); errors.As(err, &urlErr) {
 			err = urlErr.Err // the address is known
 		}
-		if errors.Is(context.Cause(ctx), errNoAnswer) {
-			err = fmt.Errorf("%w: it took longer than %v", errNoAnswer, timeout)
+		if errors.Is(context.Cause(ctx), ErrNoAnswer) {
+			err = fmt.Errorf("%w: it took longer than %v", ErrNoAnswer, timeout)
 		}
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func encodeBundle(l etcd.Location, files contents) ([]byte, error) {
 	}
 	if len(text) > join.MaxBundle {
 		return nil, fmt.Errorf("the certificates, key and password of the store are too large to give them to other "+
-			"machines: %d bytes in base64, at most %d are allowed; name a ca file with the certificates that are needed",
+			"machines: %d bytes in base64, at most %d are allowed; name a ca file that has fewer certificates",
 			len(text), join.MaxBundle)
 	}
 	return text, nil

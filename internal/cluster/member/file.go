@@ -24,8 +24,8 @@ const (
 	nodeVersion = 1
 	maxNodeFile = 64 << 10
 
-	repeat = "remove " + nodeFile + ", and run coppice cluster init or coppice cluster join again, which keep the key of " +
-		"this node"
+	repeat = "remove " + nodeFile + ", and run coppice cluster init or coppice cluster join again, which keep the " +
+		"key of this node"
 )
 
 // ErrIncomplete is returned if this machine was about to become a node.
@@ -79,8 +79,7 @@ func readNode(dir string) (node, error) {
 		}
 		text, err := private.ReadSecret(filepath.Join(dir, *name), join.MaxBundle)
 		if errors.Is(err, fs.ErrNotExist) { // which would mean that this machine is no node
-			return node{}, fmt.Errorf("%s, which %s names, is missing; run coppice cluster init --store URL, or coppice "+
-				"cluster join, again", filepath.Join(dir, *name), nodeFile)
+			return node{}, fmt.Errorf("%s, which %s names, is missing; %s", filepath.Join(dir, *name), nodeFile, repeat)
 		}
 		if err != nil {
 			return node{}, withFix(err)
@@ -120,7 +119,8 @@ func parseNode(text []byte) (n node, err error) {
 	for kind, name := range namesIn(&l) {
 		rest, ok := strings.CutPrefix(*name, storePrefix+kind+"-")
 		if *name != "" && (!ok || rest == "" || strings.Trim(rest, "0123456789abcdef") != "") {
-			return n, fmt.Errorf("the URL of the store names the file %.100q; expected %s", *name, storePrefix+kind+"-...")
+			return n, fmt.Errorf("the URL of the store names the file %.100q; expected %s", *name,
+				storePrefix+kind+"-...")
 		}
 	}
 	return node{name: s.Name, settings: s.Settings, location: l}, nil

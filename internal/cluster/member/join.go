@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"slices"
 	"time"
 
@@ -90,6 +91,9 @@ func Join(ctx context.Context, dir string, token jointoken.Token, c Change,
 		return r, err
 	}
 	i, text, err := join.Join(ctx, token, next.name, key)
+	if errors.As(err, new(net.Error)) || errors.Is(err, join.ErrNoAnswer) {
+		err = fmt.Errorf("%w; the daemon of a node must run there, and this machine must reach it", err)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -130,9 +134,9 @@ func begin(dir string, c Change) (before *Member, next node, err error) {
 		return nil, next, err
 	}
 	if before != nil && next.name != before.Name() {
-		return nil, next, invalid("this machine is node %s already, and cannot become %s: a node keeps its name; to give "+
-			"it another one, remove it with coppice node rm %s, remove %s, and let it join again", before.Name(), next.name,
-			before.Name(), dir)
+		return nil, next, invalid("this machine is node %s already, and cannot become %s: a node keeps its name; to "+
+			"give it another one, remove it with coppice node rm %s, remove %s, and let it join again", before.Name(),
+			next.name, before.Name(), dir)
 	}
 	next.settings, err = c.apply(next.settings)
 	return before, next, err
@@ -204,15 +208,15 @@ func checkStore(ctx context.Context, l etcd.Location, token jointoken.Token,
 		}
 		remedy := "let this machine reach the members of etcd"
 		if slices.ContainsFunc(l.Endpoints, IsLocal) {
-			remedy = "its URL means each machine itself: run coppice cluster init --store URL again on the node that has " +
-				"made the token, with a URL that all machines can use, and restart its daemon"
+			remedy = "its URL means each machine itself: run coppice cluster init --store URL again on the node that " +
+				"has answered, with a URL that all machines can use, and restart its daemon"
 		}
 		return fmt.Errorf("the fleet has let this machine in, which cannot use its store: %w; %s, and join again", err,
 			remedy)
 	}
 	if pki.Hash(a.Certificate()) != token.Authority {
-		return fmt.Errorf("the store of the node that has answered, %v, has another certificate authority than that of "+
-			"the token: it is the store of another fleet; make a token on a node whose store is right", l)
+		return fmt.Errorf("the store of the node that has answered, %v, has another certificate authority than that "+
+			"of the token: it is the store of another fleet; make a token on a node whose store is right", l)
 	}
 	return nil
 }

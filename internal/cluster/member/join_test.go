@@ -199,7 +199,8 @@ func TestJoinRefuses(t *testing.T) {
 	}
 	dir := nodeDir(t)
 	refused("a name", token, dir, here("under_score"), opening(s), "--name")
-	err := refused("a taken name", token, dir, here("a"), opening(s), "taken by another key", "--name", "coppice node rm a")
+	err := refused("a taken name", token, dir, here("a"), opening(s), "taken by another key", "--name",
+		"coppice node rm a")
 	if !errors.Is(err, join.ErrNameTaken) {
 		t.Error(err)
 	}
@@ -240,7 +241,8 @@ func TestJoinRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused("no node", unused, nodeDir(t), here("c"), opening(s), "127.0.0.1:1", "refused")
+	refused("no node", unused, nodeDir(t), here("c"), opening(s), "127.0.0.1:1", "refused",
+		"the daemon of a node must run")
 }
 
 // A node whose store has another authority lets no machine in, and a store that is not there says so to the log alone.

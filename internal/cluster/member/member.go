@@ -40,8 +40,7 @@ type Member struct {
 func Load(dir string) (*Member, error) {
 	n, err := readNode(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this machine is no node of a fleet: %w; it becomes one with: coppice cluster init, or "+
-			"coppice cluster join TOKEN", err)
+		return nil, noMember{}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading how this machine is a node: %w", err)
@@ -61,6 +60,16 @@ func Load(dir string) (*Member, error) {
 	m.current.Store(i)
 	return m, nil
 }
+
+// noMember is the error of a machine that is no node. It is an fs.ErrNotExist.
+type noMember struct{}
+
+func (noMember) Error() string {
+	return "this machine is no node of a fleet; it becomes one with: coppice cluster init, or " +
+		"coppice cluster join TOKEN"
+}
+
+func (noMember) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Name returns the name of the node.
 func (m *Member) Name() string { return m.node.name }

@@ -101,7 +101,9 @@ func TestLoadDamaged(t *testing.T) {
 			wrong("that others read", func() error { return os.Chmod(path(file), 0o644) }, file, "chmod 600")
 		}
 		wrong("removed", func() error { return os.Remove(path(file)) }, "coppice cluster init")
-		wrong("a directory", func() error { return errors.Join(os.Remove(path(file)), os.Mkdir(path(file), 0o700)) }, file)
+		wrong("a directory", func() error {
+			return errors.Join(os.Remove(path(file)), os.Mkdir(path(file), 0o700))
+		}, file)
 		wrong("a link", func() error {
 			target := filepath.Join(t.TempDir(), "target")
 			return errors.Join(os.Rename(path(file), target), os.Symlink(target, path(file)))
@@ -239,7 +241,7 @@ func TestApply(t *testing.T) {
 		"another address":     {old, Change{Advertise: "b:2"}, ":7420", "b:2"},
 		"a port of its own":   {Settings{Listen: ":1", Advertise: "a:2"}, Change{Listen: ":3"}, ":3", "a:2"},
 		"both":                {old, Change{Listen: ":1", Advertise: "b:2"}, ":1", "b:2"},
-		"an IPv6 address":     {Settings{Listen: ":1", Advertise: "[2001:db8::1]:1"}, Change{Listen: ":2"}, ":2", "[2001:db8::1]:2"},
+		"an IPv6 address":     {Settings{Listen: ":1", Advertise: "[::5]:1"}, Change{Listen: ":2"}, ":2", "[::5]:2"},
 		"the name of a host":  {Settings{}, Change{Listen: "node.x:1"}, "node.x:1", "node.x:1"},
 		"labels are no ports": {old, Change{Labels: map[string]string{}}, ":7420", "a:7420"},
 	} {
@@ -248,7 +250,8 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if got, err := (Change{Labels: map[string]string{}}).apply(old); err != nil || len(got.Labels) > 0 || got.Capacity != 2 {
+	got, err := Change{Labels: map[string]string{}}.apply(old)
+	if err != nil || len(got.Labels) > 0 || got.Capacity != 2 {
 		t.Errorf("without labels: %+v, %v", got, err)
 	}
 }

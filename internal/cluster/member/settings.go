@@ -143,8 +143,8 @@ func splitListen(address string) (host, port string, err error) {
 		return host, port, nil
 	}
 	if jointoken.CheckAddress(address) != nil {
-		return "", "", fmt.Errorf("cannot listen on %.100q; expected an IP address or the name of a host before the port",
-			address)
+		return "", "", fmt.Errorf("cannot listen on %.100q; expected an IP address or the name of a host before the "+
+			"port", address)
 	}
 	return host, port, nil
 }
