@@ -96,8 +96,8 @@ coppice.toml names, restarts what fails, and stops everything in order.`,
 	return root
 }
 
-// setUpGroups makes commands that only group others print their help, and reject unknown commands.
-// cobra would show help for a misspelled command, and succeed.
+// setUpGroups makes commands that only group others print their help, and all that group others
+// reject unknown commands. cobra would show help for a misspelled command, and succeed.
 func setUpGroups(cmd *cobra.Command) {
 	if !cmd.HasSubCommands() {
 		return
@@ -108,11 +108,18 @@ func setUpGroups(cmd *cobra.Command) {
 		}
 		return nil
 	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.DisableFlagsInUseLine = true
+	if cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		cmd.DisableFlagsInUseLine = true
+	}
 	for _, sub := range cmd.Commands() {
 		setUpGroups(sub)
 	}
+}
+
+// runsAlone reports whether a command does something without another one after it.
+func runsAlone(cmd *cobra.Command) bool {
+	return cmd.Runnable() && (!cmd.HasSubCommands() || !cmd.DisableFlagsInUseLine)
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {

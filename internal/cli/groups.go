@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/act"
 	"github.com/coppice-dev/coppice/internal/cli/agent"
 	"github.com/coppice-dev/coppice/internal/cli/belief"
+	"github.com/coppice-dev/coppice/internal/cli/cluster"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/look"
 	"github.com/coppice-dev/coppice/internal/cli/mail"
@@ -40,7 +41,8 @@ func groups() []group {
 		{"Run", []constructor{
 			{"run", run.NewRun}, {"up", run.NewUp}, {"down", run.NewDown}, {"reload", run.NewReload},
 			{"patrol", run.NewPatrol}, {"install", run.NewInstall}, {"backup", run.NewBackup},
-			{"restore", run.NewRestore}, {"store", run.NewStore}, {"gc", run.NewGC}, {"demo", run.NewDemo},
+			{"restore", run.NewRestore}, {"store", run.NewStore}, {"cluster", cluster.New},
+			{"gc", run.NewGC}, {"demo", run.NewDemo},
 		}},
 		{"Look", []constructor{
 			{"status", look.NewStatus}, {"ps ls", look.NewPs}, {"tree", look.NewTree}, {"top", top.New},

@@ -19,7 +19,7 @@ func helpText(cmd *cobra.Command) string {
 		about = cmd.Short + "."
 	}
 	fmt.Fprintf(&b, "%s\n\nUsage:\n", fillLines(about, helpWidth))
-	if cmd.Runnable() && !cmd.HasSubCommands() {
+	if runsAlone(cmd) {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {

@@ -36,7 +36,7 @@ func helpOf(cmd *cobra.Command) string {
 
 // shortVerbs are the verbs that short descriptions begin with.
 var shortVerbs = strings.Fields(`Add Answer Apply Approve Archive Ask Attach Block Check Claim Classify Close Comment Compare Copy
-	Delete Disable Drain Edit Enable Export Fire Forget Format Generate Import Install Keep List Open Pause Print Raise Read Reconcile
+	Delete Disable Drain Edit Enable Export Fire Forget Format Generate Import Install Join Keep List Open Pause Print Raise Read Reconcile
 	Record Reject Release Reload Remove Report Request Reset Restart Restore Resume Retry Run Send Serve Set Show Start Stop Suspend
 	Test Watch Write`)
 

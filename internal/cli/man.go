@@ -68,11 +68,15 @@ func manPage(cmd *cobra.Command) string {
 	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"\" \"coppice %s\" \"Coppice\"\n",
 		roff(strings.ToUpper(manName(cmd))), roff(command.Version()))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(manName(cmd)), roff(cmd.Short))
-	if cmd.HasSubCommands() {
-		fmt.Fprintf(&b, "\\fB%s\\fR \\fICOMMAND\\fR\n", roff(cmd.CommandPath()))
-	} else {
+	if runsAlone(cmd) {
 		fmt.Fprintf(&b, "\\fB%s\\fR%s\n", roff(cmd.CommandPath()),
 			roff(strings.TrimPrefix(cmd.UseLine(), cmd.CommandPath())))
+	}
+	if runsAlone(cmd) && cmd.HasSubCommands() {
+		b.WriteString(".PP\n")
+	}
+	if cmd.HasSubCommands() {
+		fmt.Fprintf(&b, "\\fB%s\\fR \\fICOMMAND\\fR\n", roff(cmd.CommandPath()))
 	}
 	if len(cmd.Aliases) > 0 {
 		fmt.Fprintf(&b, ".PP\nAlso: %s\n", roff(strings.Join(cmd.Aliases, ", ")))
