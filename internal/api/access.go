@@ -15,17 +15,22 @@ import (
 
 // Access tells agents from people.
 type Access interface {
+	Processes
 	// Caller returns the incarnation of a token, or token.ErrStale if it belongs to no running
 	// incarnation.
 	Caller(ctx context.Context, token string) (token.Caller, error)
+	// Denied records that an agent was refused a request that is for people.
+	Denied(who token.Caller, pid int, request string)
+}
+
+// Processes tells to what the processes of this machine belong.
+type Processes interface {
 	// Owner returns the agent that a running process belongs to, or nil if it belongs to none.
 	// The error is os.ErrProcessDone if the process cannot be seen; after any other error it may
 	// belong to an agent.
 	Owner(pid int) (*token.Caller, error)
 	// RunOf returns the name of the order whose run a process belongs to, or "".
 	RunOf(pid int) string
-	// Denied records that an agent was refused a request that is for people.
-	Denied(who token.Caller, pid int, request string)
 }
 
 // origin is the process that opened a connection.
@@ -33,11 +38,12 @@ type origin struct {
 	pid     int           // 0 if the kernel does not tell
 	agent   *token.Caller // the agent that it belongs to, or nil
 	unknown bool          // it ended before its agent could be determined
+	run     func() string // returns the name of the order whose run it belongs to, or ""; nil for none
 }
 
 // originOf determines the process that opened a connection. The kernel remembers it even if the
 // connection is passed on.
-func originOf(conn net.Conn, a Access) origin {
+func originOf(conn net.Conn, a Processes) origin {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return origin{}
@@ -58,12 +64,15 @@ func originOf(conn net.Conn, a Access) origin {
 		return origin{pid: pid, agent: agent}
 	}
 	// A running process that cannot be seen belongs to another user, if /proc hides those.
-	return origin{pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || endpoint.Ended(socket, pid)}
+	return origin{
+		pid: pid, unknown: err != nil && !errors.Is(err, os.ErrProcessDone) || endpoint.Ended(socket, pid),
+		run: func() string { return a.RunOf(pid) },
+	}
 }
 
 // guestOrigin is originOf for a process of another user. It is an agent, even if it cannot be
 // determined which one.
-func guestOrigin(socket *net.UnixConn, pid int, a Access) origin {
+func guestOrigin(socket *net.UnixConn, pid int, a Processes) origin {
 	unnamed := origin{pid: pid, agent: &token.Caller{}}
 	if pid <= 0 {
 		return unnamed
@@ -138,8 +147,8 @@ type orderKey struct{}
 // forOrder returns the context of a request, with the order whose run sent it.
 func (c *call) forOrder() context.Context {
 	ctx := c.r.Context()
-	if from := c.connection().origin(); from.pid > 0 {
-		if name := c.access.RunOf(from.pid); name != "" {
+	if from := c.connection().origin(); from.run != nil {
+		if name := from.run(); name != "" {
 			return WithOrder(ctx, name)
 		}
 	}

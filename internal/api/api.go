@@ -26,4 +26,8 @@ var (
 	ErrLost = errors.New("the connection to the daemon was lost")
 
 	ErrUnauthorized = errors.New("not allowed") // 401; exit code 77, as token.ErrStale
+
+	// ErrNoController means that no node of the fleet answers as the controller now; another one may
+	// soon. It is an ErrStopping. Nothing was done.
+	ErrNoController = NewError(ErrStopping, "no controller answers") // 503
 )

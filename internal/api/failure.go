@@ -27,6 +27,7 @@ var failures = []struct {
 	{ErrInvalid, http.StatusBadRequest, "invalid"},
 	{token.ErrStale, http.StatusGone, "stale"},
 	{ErrUnauthorized, http.StatusUnauthorized, "unauthorized"},
+	{ErrNoController, http.StatusServiceUnavailable, "no_controller"},
 	{ErrStopping, http.StatusServiceUnavailable, "stopping"},
 	{token.ErrPending, http.StatusServiceUnavailable, "stopping"},
 	{ErrDown, http.StatusServiceUnavailable, "down"}, // from a local server, while no daemon runs

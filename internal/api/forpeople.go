@@ -48,8 +48,11 @@ func (c *call) deny(rt *route, who token.Caller, pid int) error {
 	request := rt.method + " " + rt.path
 	c.access.Denied(who, pid, request)
 	from := fmt.Sprintf("%s (incarnation %d, process %d)", who.Name(), who.Incarnation, pid)
-	if pid == 0 {
+	switch {
+	case pid == 0:
 		from = fmt.Sprintf("%s (incarnation %d)", who.Name(), who.Incarnation)
+	case who.Incarnation == 0: // of another node, which does not know it
+		from = fmt.Sprintf("%s (process %d)", who.Name(), pid)
 	}
 	return fmt.Errorf("%w: %s, and %s comes from %s; %s", ErrUnauthorized, onlyPeople(rt), request, from,
 		c.alternative(rt))

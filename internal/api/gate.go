@@ -45,12 +45,12 @@ func (r limits) forAgents() int { return r.maxConns - 2*r.reserve }
 // gate admits connections within limits. An idle connection gives way to a new one.
 type gate struct {
 	net.Listener
-	access Access
-	limits limits
-	begin  sync.Once
-	ready  chan *connection
-	done   chan struct{} // closed when no more connections are admitted
-	err    error         // the reason, once done is closed
+	processes Processes
+	limits    limits
+	begin     sync.Once
+	ready     chan *connection
+	done      chan struct{} // closed when no more connections are admitted
+	err       error         // the reason, once done is closed
 
 	mu         sync.Mutex
 	changed    *sync.Cond // a connection ended or became idle, or the gate was closed
@@ -84,9 +84,9 @@ func (b busy) Unwrap() error { return ErrStopping }
 // minIdle is the idle time before a connection gives way, since a request may be on its way.
 const minIdle = 100 * time.Millisecond
 
-func newGate(l net.Listener, a Access, r limits) *gate {
+func newGate(l net.Listener, p Processes, r limits) *gate {
 	g := &gate{
-		Listener: l, access: a, limits: r,
+		Listener: l, processes: p, limits: r,
 		ready: make(chan *connection), done: make(chan struct{}),
 		conns: make(map[*connection]struct{}), agents: make(map[string]int), streams: make(map[string]int),
 	}
@@ -117,7 +117,7 @@ func (g *gate) acceptLoop() {
 			g.end(err)
 			return
 		}
-		c := &connection{Conn: conn, gate: g, from: originOf(conn, g.access)}
+		c := &connection{Conn: conn, gate: g, from: originOf(conn, g.processes)}
 		if err := g.admit(c); err != nil {
 			conn.Close()
 			return

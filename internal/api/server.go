@@ -280,7 +280,7 @@ func (c *call) fail(err error) {
 // ended returns ErrStopping for a request that ended because the server stops, and err otherwise.
 func (c *call) ended(err error) error {
 	if cause := context.Cause(c.r.Context()); errors.Is(cause, ErrStopping) {
-		return ErrStopping
+		return cause
 	}
 	return err
 }

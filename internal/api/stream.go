@@ -108,7 +108,8 @@ func (r Stream[Req, Msg]) connection(
 	}
 	for m, err := range c.stream(request, func() { state.began, state.open = true, true }) {
 		if err != nil {
-			state.final = m.name == errorName
+			// In a fleet, the stream may go on with the next controller.
+			state.final = m.name == errorName && !errors.Is(err, ErrNoController)
 			return err
 		}
 		var msg Msg
