@@ -40,7 +40,8 @@ func (l *Log) loop() {
 				l.recover()
 				continue
 			}
-			if errors.Is(err, store.ErrClosed) {
+			if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFenced) { // none will be accepted any more
+				l.setErr(err)
 				return
 			}
 			if errors.Is(err, store.ErrInvalid) { // a bug, which must not stop the log
