@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -64,6 +65,30 @@ func AnnotateExit(exit supervisor.Exit, said sdnotify.Notice) supervisor.Exit {
 		exit.Err = e
 	}
 	return exit
+}
+
+// withoutNode returns the exit of an incarnation that has ended because its node has left the fleet. That says nothing
+// about the agent: it is started again, and no limit counts it, unless it is never to be restarted.
+func withoutNode(exit supervisor.Exit, restart supervisor.Restart) supervisor.Exit {
+	if errors.Is(exit.Err, runtime.ErrDeadline) || errors.Is(exit.Err, runtime.ErrNodeLost) {
+		exit.Err = retryNow(exit.Err, restart)
+	}
+	return exit
+}
+
+// withoutLease returns the error of a start that was refused because the node has no lease now.
+func withoutLease(err error, restart supervisor.Restart) error {
+	if errors.Is(err, runtime.ErrFenced) {
+		return retryNow(err, restart)
+	}
+	return err
+}
+
+func retryNow(err error, restart supervisor.Restart) error {
+	if restart == supervisor.Temporary {
+		return err
+	}
+	return &supervisor.RetryError{At: time.Now(), Err: err}
 }
 
 // UnhealthyError is the error of an incarnation that was killed because it was unhealthy. Its text is

@@ -164,6 +164,9 @@ func (h *hookRunner) died(ctx context.Context, exit supervisor.Exit) {
 
 // classify returns the exit with what the incarnation has reported about its end.
 func (h *hookRunner) classify(e End) supervisor.Exit {
+	if !e.Asked {
+		e.Exit = withoutNode(e.Exit, h.agent.Restart)
+	}
 	if h.m.Classify == nil {
 		return e.Exit
 	}

@@ -185,6 +185,31 @@ func (m *Manager) clearSlot(ctx context.Context, a *spec.Agent, path string, s S
 	return nil
 }
 
+// StopAll stops all that runs in the slots of runtimes, without supervisors.
+func StopAll(ctx context.Context, runtimes []runtime.Runtime) error {
+	slots, err := ListSlots(ctx, runtimes)
+	if err != nil {
+		return err
+	}
+	byKind := make(map[string]runtime.Runtime)
+	for _, rt := range runtimes {
+		byKind[rt.Kind()] = rt
+	}
+	var mu sync.Mutex
+	var errs []error
+	parallel(slots, func(s Slot) {
+		if !s.Lives() {
+			return
+		}
+		if err := Evict(ctx, byKind[s.Kind], s.Path, supervisor.DefaultShutdown); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
 // maxParallel bounds the number of agents that are stopped or adopted at the same time.
 const maxParallel = 16
 

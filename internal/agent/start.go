@@ -133,7 +133,7 @@ func (s *starter) startIn(ctx context.Context, h *hookRunner, l runtime.Launch) 
 				return nil, err
 			}
 		case err != nil:
-			return nil, err
+			return nil, withoutLease(err, s.agent.Restart)
 		default:
 			return session, h.started(ctx, session)
 		}

@@ -42,6 +42,9 @@ var (
 	// ErrDeadline means that the incarnation was stopped because the lease of its node has ended. Its exit is a
 	// failure: it did not complete, and may run on another node.
 	ErrDeadline = errors.New("stopped because the lease of the node has ended")
+	// ErrNodeLost means that the node of the incarnation no longer belongs to the fleet, and that the incarnation has
+	// ended for certain.
+	ErrNodeLost = errors.New("its node is lost")
 	// ErrWriter means that another client is attached as the writer.
 	ErrWriter = errors.New("another client has the input")
 )
