@@ -47,8 +47,20 @@ func (p Project) ServeStore(ctx context.Context, logger *slog.Logger) (store.Sto
 	return waiting, nil
 }
 
+// ErrFleet is returned for the store of a machine that is a node of a fleet: only its daemon uses that.
+var ErrFleet = errors.New("this machine is a node of a fleet, and no daemon runs on it; start it with: coppice up -d")
+
+// InFleet reports whether this machine is a node of a fleet.
+func (p Project) InFleet() bool {
+	_, err := os.Lstat(filepath.Join(p.Node(), "node.json"))
+	return err == nil
+}
+
 // OpenStore opens the store, and creates it if it does not exist.
 func (p Project) OpenStore(ctx context.Context) (store.Store, error) {
+	if p.InFleet() {
+		return nil, ErrFleet
+	}
 	path := p.Database()
 	if path == "" {
 		return memory.New(), nil
@@ -77,6 +89,9 @@ func makeStoreDir(database string) error {
 // ReadStore opens the store for reading. It is empty if the store does not exist or was only in
 // memory.
 func (p Project) ReadStore(ctx context.Context) (store.Store, error) {
+	if p.InFleet() {
+		return nil, ErrFleet
+	}
 	path := p.Database()
 	if path == "" {
 		return memory.New(), nil

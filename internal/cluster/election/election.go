@@ -24,18 +24,26 @@ const (
 // ErrLost is the cause of the context of work whose lease has ended.
 var ErrLost = errors.New("the lease was lost")
 
-// Options of Run. All but Renewed and Waiting are required.
+// Options of Run. All but the functions are required.
 type Options struct {
 	Store store.Store
 	Name  string // of the lease
 	TTL   time.Duration
 	// Resume is the fence with which an earlier process of this machine may still hold the lease. It is tried first.
 	Resume store.Fence
-	// Renewed is called with each new deadline, before the work and then from another goroutine.
+	// Asking is called before the lease is acquired, resumed or renewed, and Renewed with each new deadline: the first
+	// one before the work, later ones from another goroutine. Either may be nil.
+	Asking  func()
 	Renewed func(deadline time.Time)
 	// Waiting is called when another process has the lease, once for each time of waiting.
 	Waiting func(held *store.HeldError)
 	Logger  *slog.Logger
+}
+
+func (o Options) asking() {
+	if o.Asking != nil {
+		o.Asking()
+	}
 }
 
 // Work is done while the lease is held. Its context ends with that of Run; the lease is then held on until the work
@@ -69,6 +77,7 @@ func acquire(ctx context.Context, o Options) (store.Lease, error) {
 	}
 	told, failing := false, ""
 	for {
+		o.asking()
 		l, err := o.Store.Acquire(ctx, o.Name, o.TTL)
 		if err == nil {
 			return l, nil
@@ -98,6 +107,7 @@ func acquire(ctx context.Context, o Options) (store.Lease, error) {
 // has.
 func resume(ctx context.Context, o Options) (store.Lease, error) {
 	for end := time.Now().Add(o.TTL); ; {
+		o.asking()
 		l, err := o.Store.Resume(ctx, o.Resume, o.TTL)
 		switch {
 		case err == nil:
@@ -163,6 +173,7 @@ func renew(o Options, l store.Lease, finished <-chan struct{}) {
 		case <-finished:
 			return
 		}
+		o.asking()
 		result := make(chan error, 1)
 		go func() { result <- l.Renew(ctx) }()
 		var err error

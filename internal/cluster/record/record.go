@@ -1,5 +1,5 @@
-// Package record creates and deletes single records of a store. It finds out what became of writes whose outcome is
-// unknown.
+// Package record creates and deletes single records of a store, and finds out what became of writes whose outcome is
+// unknown. It also follows records that others change.
 package record
 
 import (

@@ -185,6 +185,17 @@ func update(ctx context.Context, s store.Store, node string, fence store.Fence, 
 	}
 }
 
+// All returns the nodes that are in a store, by name, without damaged ones.
+func All(ctx context.Context, s store.Store) (all []Node, err error) {
+	records, _, err := s.Snapshot(ctx, Prefix)
+	for _, r := range records {
+		if n, err := decode(r); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all, err
+}
+
 // find returns the record of a node. The error wraps ErrUnknown if there is none.
 func find(ctx context.Context, s store.Store, node string) (store.Record, error) {
 	if err := pki.CheckName(node); err != nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/record"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -35,36 +35,11 @@ func NewView(ctx context.Context, s store.Store, logger *slog.Logger) (*View, er
 	return v, err
 }
 
-const followPause = time.Second // after an error of the store
-
 // Run follows the store until ctx ends.
 func (v *View) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		rev, err := v.load(ctx)
-		if err == nil {
-			for c, watchErr := range v.s.Watch(ctx, Prefix, rev) {
-				if err = watchErr; err != nil {
-					break
-				}
-				if c.Rev > rev { // a networked store may repeat changes
-					rev = c.Rev
-					v.apply(c)
-				}
-			}
-		}
-		switch {
-		case errors.Is(err, store.ErrClosed):
-			return
-		case errors.Is(err, store.ErrCompacted):
-			continue
-		case ctx.Err() == nil:
-			v.logger.Warn("cannot follow the nodes of the fleet; trying on", "error", err)
-		}
-		select {
-		case <-time.After(followPause):
-		case <-ctx.Done():
-		}
-	}
+	record.Follow(ctx, v.s, Prefix, v.load, v.apply, func(err error) {
+		v.logger.Warn("cannot follow the nodes of the fleet; trying on", "error", err)
+	})
 }
 
 // load replaces the view by what the store has.

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cluster/identity"
+	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+)
+
+// Link reaches the controller of the fleet, on this node or another one. It is an http.RoundTripper that ignores the
+// host of requests. The zero Link reaches none.
+type Link struct {
+	mu     sync.Mutex
+	why    string // there is no controller, for people
+	target *target
+}
+
+// target is a controller that can be reached.
+type target struct {
+	name      string // of its node
+	transport *http.Transport
+	ctx       context.Context // ends when the target is replaced
+	cancel    context.CancelFunc
+}
+
+// Unavailable says why no controller can be reached for now.
+func (l *Link) Unavailable(why string) { l.set(nil, why) }
+
+// to has requests go to a node.
+func (l *Link) to(name string, dial func(context.Context) (net.Conn, error)) {
+	t := &target{name: name, transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, api.NewError(api.ErrNoController, fmt.Sprintf("no controller answers: %v; if its node "+
+					"is lost, another one takes over soon", err))
+			}
+			return conn, nil
+		},
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     30 * time.Second, // less than that of the server
+		DisableCompression:  true,
+	}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	l.set(t, "")
+}
+
+func (l *Link) set(t *target, why string) {
+	l.mu.Lock()
+	old := l.target
+	l.target, l.why = t, why
+	l.mu.Unlock()
+	if old != nil {
+		old.cancel()
+		old.transport.CloseIdleConnections()
+	}
+}
+
+// RoundTrip implements http.RoundTripper. A request to a controller that is replaced is given up.
+func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	t, why := l.target, l.why
+	l.mu.Unlock()
+	if t == nil {
+		if why == "" {
+			why = "the daemon is starting"
+		}
+		return nil, api.NewError(api.ErrNoController, "no controller answers: "+why)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(t.ctx, cancel)
+	context.AfterFunc(r.Context(), func() { // when the answer was passed on
+		stop()
+		cancel()
+	})
+	resp, err := t.transport.RoundTrip(r.WithContext(ctx))
+	if err != nil && t.ctx.Err() != nil && r.Context().Err() == nil && !errors.Is(err, api.ErrNoController) {
+		err = fmt.Errorf("the controller was replaced: %w", err)
+	}
+	return resp, err
+}
+
+// Timeouts of connections between nodes. A node that is cut off must not make commands hang.
+const (
+	dialTimeout   = 5 * time.Second
+	keepAlive     = 3 * time.Second // between two probes of a silent connection
+	silentTimeout = 10 * time.Second
+)
+
+// dialNode connects to another node.
+func dialNode(ctx context.Context, address string, current func() *identity.Identity, want mtls.Peer) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	d := net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 3},
+		Control:         limitSilence,
+	}
+	conn, err := (&tls.Dialer{NetDialer: &d, Config: mtls.Client(current, want)}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("node %s (%s): %w", want.Name, address, err)
+	}
+	return conn, nil
+}

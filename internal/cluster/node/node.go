@@ -1,0 +1,255 @@
+// Package node makes this machine a node of a fleet: it holds the lease of the node, keeps the deadline of its agents,
+// serves the other nodes, and stands for election as the controller.
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/api/pipe"
+	"github.com/coppice-dev/coppice/internal/cluster/election"
+	"github.com/coppice-dev/coppice/internal/cluster/identity"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// ControllerLease is the name of the lease of the controller.
+const ControllerLease = "controller"
+
+// Causes of the end of a term as the controller, and errors of Run.
+var (
+	// ErrDraining is the cause if the node is being drained.
+	ErrDraining = errors.New("the node is being drained")
+	// ErrDown is returned when the whole fleet was stopped.
+	ErrDown = errors.New("the fleet was stopped")
+	// ErrSteppedDown is returned by a Term that has lost the lease of the controller, once no agent runs on this node
+	// any more. The node then gives up its own lease, too, by which others know that.
+	ErrSteppedDown = errors.New("another node may be the controller now")
+)
+
+// Options of a Node. All but Waiting are required.
+type Options struct {
+	Name     string
+	Info     registry.Info
+	Current  func() *identity.Identity
+	Listener net.Listener // for other nodes, without TLS
+	Join     http.Handler // for machines that join
+	Store    store.Store
+	Link     *Link
+	TTL      time.Duration // of the leases
+	// LeaseFile has the leases while this process runs, and after it was killed. DeadlineFile is that of package
+	// deadline.
+	LeaseFile, DeadlineFile string
+	// Standby is called with what is known of the controller when another node has begun to be it.
+	Standby func(Controller)
+	Logger  *slog.Logger
+}
+
+// Node is this machine as a node.
+type Node struct {
+	o     Options
+	view  *registry.View
+	until *deadline.Writer
+
+	epoch      atomic.Uint64 // of the lease of this node; 0 while it has none
+	sent       atomic.Int64  // the deadline.Instant at which the lease was asked for
+	leases     leaseFile
+	controller *follower
+	readied    chan struct{} // closed when ready has returned
+	api        mounted
+	pipe       *pipe.Listener // for the clients of this node
+}
+
+// Open reads the registry. Run begins.
+func Open(ctx context.Context, o Options) (*Node, error) {
+	view, err := registry.NewView(ctx, o.Store, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := view.Admit(o.Name, o.Current().KeyHash()); err != nil {
+		return nil, err
+	}
+	until, err := deadline.NewWriter(o.DeadlineFile)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{o: o, view: view, until: until, leases: leaseFile{path: o.LeaseFile}, pipe: pipe.Listen(),
+		readied: make(chan struct{})}
+	n.controller, err = newFollower(ctx, o.Store, o.Logger)
+	return n, err
+}
+
+// Name returns the name of the node.
+func (n *Node) Name() string { return n.o.Name }
+
+// Epoch returns the epoch of the lease of this node, and 0 while it has none.
+func (n *Node) Epoch() uint64 { return n.epoch.Load() }
+
+// View returns the nodes of the fleet.
+func (n *Node) View() *registry.View { return n.view }
+
+// Term is the time in which this node is the controller. l is the lease of the controller. It ends with ctx, whose
+// cause is election.ErrLost if others may be the controller by then, and ErrDraining if they should. If abandon is
+// true, the next process on this machine goes on with both leases.
+type Term func(ctx context.Context, l store.Lease) (abandon bool, err error)
+
+// Run is a node until ctx ends, a term returns by itself, or the fleet is stopped. ready is called when the lease of
+// the node is held for the first time, before any term: from then on agents can be started here.
+func (n *Node) Run(ctx context.Context, ready func(context.Context) error, term Term) error {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	defer func() {
+		end()
+		<-ended
+	}()
+	go func() {
+		defer close(ended)
+		n.serve(serving)
+	}()
+	saved := n.leases.load()
+	isReady := false
+	for {
+		err := election.Run(ctx, election.Options{
+			Store: n.o.Store, Name: registry.LeaseOf(n.o.Name), TTL: n.o.TTL, Resume: saved.Node,
+			Asking: n.asking, Renewed: n.renewed, Logger: n.o.Logger,
+			Waiting: func(held *store.HeldError) {
+				n.o.Logger.Info("waiting for the end of the lease of this node, which an earlier process has had",
+					"node", n.o.Name, "until", held.Until)
+			},
+		}, func(ctx context.Context, l store.Lease) (bool, error) {
+			if !isReady {
+				if err := ready(ctx); err != nil {
+					return false, err
+				}
+				isReady = true
+				close(n.readied)
+			}
+			if l.Fence() != saved.Node {
+				saved.Controller = store.Fence{}
+			}
+			return n.hold(ctx, l, saved.Controller, term)
+		})
+		if !errors.Is(err, ErrSteppedDown) {
+			return err
+		}
+		saved = leases{}
+	}
+}
+
+// asking notes the time from which the next deadline counts.
+func (n *Node) asking() {
+	if now, err := deadline.Now(); err == nil {
+		n.sent.Store(int64(now))
+	}
+}
+
+// renewed moves the deadline of the agents.
+func (n *Node) renewed(time.Time) {
+	if err := n.until.Move(deadline.Instant(n.sent.Load()).Add(n.o.TTL)); err != nil {
+		n.o.Logger.Error("the agents of this node will be stopped at their last deadline", "error", err)
+	}
+}
+
+// hold is what the node does while it holds its lease.
+func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term Term) (abandon bool, err error) {
+	n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
+	n.epoch.Store(l.Fence().Epoch)
+	defer n.epoch.Store(0)
+	if err := n.announce(ctx, l.Fence()); err != nil {
+		return false, n.stopped(ctx, err)
+	}
+	down, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go n.controller.awaitDown(down, func() { cancel(ErrDown) })
+	for {
+		if err := n.awaitUndrained(down); err != nil {
+			return false, n.stopped(ctx, err)
+		}
+		standing, stop := context.WithCancelCause(down)
+		go func() {
+			if n.awaitDrained(standing) == nil {
+				stop(ErrDraining)
+			}
+		}()
+		err := election.Run(standing, election.Options{
+			Store: n.o.Store, Name: ControllerLease, TTL: n.o.TTL, Resume: resume, Logger: n.o.Logger,
+		}, func(ctx context.Context, cl store.Lease) (bool, error) {
+			n.leases.save(leases{Node: l.Fence(), Controller: cl.Fence()}, n.o.Logger)
+			defer n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
+			var err error
+			abandon, err = term(ctx, cl)
+			return abandon, err
+		})
+		drained := errors.Is(context.Cause(standing), ErrDraining)
+		stop(nil)
+		if !drained || down.Err() != nil || abandon || err != nil && !errors.Is(err, ErrDraining) {
+			return abandon, n.stopped(ctx, err)
+		}
+		resume = store.Fence{}
+	}
+}
+
+// stopped returns the error of work that has ended: none if it has because the lease was lost, after which the node
+// tries to get it again.
+func (n *Node) stopped(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), election.ErrLost) && !errors.Is(err, ErrSteppedDown) {
+		return nil
+	}
+	return err
+}
+
+// announcePause is the time between two attempts to announce the node.
+const announcePause = time.Second
+
+// announce says how the node is reached, until the store has it.
+func (n *Node) announce(ctx context.Context, fence store.Fence) error {
+	for told := false; ; told = true {
+		err := registry.Announce(ctx, n.o.Store, n.o.Name, fence, n.o.Info)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, registry.ErrUnknown):
+			return registry.ErrRemoved
+		case ctx.Err() == nil && !told:
+			n.o.Logger.Warn("cannot announce this node to the others; trying on", "error", err)
+		}
+		select {
+		case <-time.After(announcePause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// awaitUndrained waits until the node is not being drained.
+func (n *Node) awaitUndrained(ctx context.Context) error { return n.awaitDraining(ctx, false) }
+
+// awaitDrained waits until the node is being drained.
+func (n *Node) awaitDrained(ctx context.Context) error { return n.awaitDraining(ctx, true) }
+
+func (n *Node) awaitDraining(ctx context.Context, want bool) error {
+	for {
+		_, changed := n.view.All()
+		self, ok := n.view.Get(n.o.Name)
+		if !ok {
+			return registry.ErrRemoved
+		}
+		if self.Draining == want {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Expire ends the deadline of the agents: none is started here until the node has a lease again.
+func (n *Node) Expire() error { return n.until.Expire() }

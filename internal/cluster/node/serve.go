@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cluster/join"
+	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/httpserver"
+)
+
+// maxConns bounds the connections of other nodes, each of which keeps some for its clients.
+const maxConns = 4096
+
+// mounted is the API of the controller, while that is on this node.
+type mounted struct{ handler atomic.Pointer[http.Handler] }
+
+// ServeHTTP implements http.Handler.
+func (m *mounted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := m.handler.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Coppice-Api", api.Version)
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(api.Failure{Error: "no controller answers: this node is not, or no longer, it",
+		Code: "no_controller"})
+}
+
+// serve does what lasts as long as the process, until ctx ends.
+func (n *Node) serve(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { n.view.Run(ctx) })
+	wg.Go(func() { n.controller.run(ctx) })
+	wg.Go(func() { n.follow(ctx) })
+	config, handler := join.Endpoint(n.o.Current, n.view.Admit, &n.api, n.o.Join)
+	server := httpserver.Server{
+		Name: "other nodes", Handler: handler, Logger: n.o.Logger, Hosts: []string{"*"}, MaxConns: maxConns,
+	}
+	wg.Go(func() {
+		if err := server.Serve(ctx, tls.NewListener(n.o.Listener, config)); err != nil {
+			n.o.Logger.Error("other nodes cannot reach this one", "error", err)
+		}
+	})
+	local := http.Server{Handler: &n.api, BaseContext: func(net.Listener) context.Context { return ctx }}
+	wg.Go(func() { _ = local.Serve(n.pipe) })
+	<-ctx.Done()
+	_ = local.Close()
+	wg.Wait()
+}
+
+// Mount has the node pass requests for the controller to a handler; nil: it is not the controller.
+func (n *Node) Mount(h http.Handler) {
+	if h == nil {
+		n.api.handler.Store(nil)
+		return
+	}
+	n.api.handler.Store(&h)
+}
+
+// follow has the link reach the controller, once this node knows its processes.
+func (n *Node) follow(ctx context.Context) {
+	n.o.Link.Unavailable("this node has no lease yet")
+	select {
+	case <-n.readied:
+	case <-ctx.Done():
+	}
+	var told Controller
+	for {
+		c, changed := n.controller.get()
+		_, moved := n.view.All()
+		peer, known := n.view.Get(c.Node)
+		switch {
+		case c.Node == "":
+			n.o.Link.Unavailable("the fleet has had none yet")
+		case c.Down:
+			n.o.Link.Unavailable("the fleet was stopped")
+		case c.Node == n.o.Name:
+			n.o.Link.to(c.Node, n.pipe.Dial)
+		case !known:
+			n.o.Link.Unavailable("its node, " + c.Node + ", was removed")
+		default:
+			n.o.Link.to(c.Node, func(ctx context.Context) (net.Conn, error) {
+				return dialNode(ctx, peer.Address, n.o.Current, mtls.Peer{Name: peer.Name, Key: [32]byte(peer.Key)})
+			})
+		}
+		if c.Node != n.o.Name && c.Node != "" && !c.Down && c != told && n.o.Standby != nil {
+			told = c
+			n.o.Standby(c)
+		}
+		for same := true; same; {
+			select {
+			case <-changed:
+				same = false
+			case <-moved:
+				_, moved = n.view.All()
+				now, _ := n.view.Get(c.Node)
+				same = now.Address == peer.Address && string(now.Key) == string(peer.Key)
+			case <-ctx.Done():
+				n.o.Link.Unavailable("the daemon is stopping")
+				return
+			}
+		}
+	}
+}

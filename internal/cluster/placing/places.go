@@ -1,0 +1,233 @@
+// Package placing runs each agent on one node of a fleet, and never on two: before an agent is started, its place is
+// written into the store, and it is started on another node only when its last incarnation has certainly ended there.
+package placing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// Prefix is the prefix of the keys of places, which end with the paths of agents.
+const Prefix = "cluster/places"
+
+// Place says where the last incarnation of an agent was started, or was about to be.
+type Place struct {
+	Path        string `json:"path"`
+	Node        string `json:"node"`
+	Epoch       uint64 `json:"epoch"` // of the lease of the node
+	Kind        string `json:"kind"`  // of the runtime
+	Incarnation uint64 `json:"incarnation"`
+	SpecHash    string `json:"spec_hash,omitempty"`
+	Token       string `json:"token,omitempty"`
+	// Within is how long the incarnation may take to end when its node has lost its lease.
+	Within time.Duration `json:"within"`
+	At     time.Time     `json:"at"` // when the record was made
+}
+
+// killTime is how long the processes of an incarnation may take to end after they were killed.
+const killTime = time.Second
+
+// lease is one lease of a node.
+type lease struct {
+	node  string
+	epoch uint64
+}
+
+// Places has the places of all agents. Only the controller changes them.
+type Places struct {
+	Options
+
+	mu    sync.Mutex
+	all   map[string]Place
+	ended map[lease]time.Time // when it was known that a lease has ended
+}
+
+// Options of Places.
+type Options struct {
+	Store store.Store   // all writes to it are fenced by the lease of the controller
+	Node  string        // on which this process runs
+	Epoch func() uint64 // returns that of the lease of the node, and 0 while it has none
+	// Lost is called for each node whose lease has ended while agents had their places on it.
+	Lost   func(node string)
+	Logger *slog.Logger
+}
+
+// Open reads the places.
+func Open(ctx context.Context, o Options) (*Places, error) {
+	p := &Places{Options: o, all: map[string]Place{}, ended: map[lease]time.Time{}}
+	all, err := Read(ctx, o.Store)
+	for _, place := range all {
+		p.all[place.Path] = place
+	}
+	return p, err
+}
+
+// Read returns the places that are in a store, sorted by path.
+func Read(ctx context.Context, s store.Store) (all []Place, err error) {
+	for r, err := range store.All(ctx, s, Prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("reading where the agents are: %w", err)
+		}
+		var place Place
+		path := strings.TrimPrefix(r.Key, Prefix+"/")
+		if err := json.Unmarshal(r.Value, &place); err != nil || place.Path != path || place.Node == "" {
+			// To ignore it could start the agent twice.
+			return nil, fmt.Errorf("the record of where %s runs is damaged (%s in the store): if it runs nowhere, "+
+				"remove the record", path, r.Key)
+		}
+		all = append(all, place)
+	}
+	return all, nil
+}
+
+// Of returns the place of an agent.
+func (p *Places) Of(path string) (Place, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place, ok := p.all[path]
+	return place, ok
+}
+
+// All returns all places, sorted by path.
+func (p *Places) All() []Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]Place, 0, len(p.all))
+	for _, path := range slices.Sorted(maps.Keys(p.all)) {
+		all = append(all, p.all[path])
+	}
+	return all
+}
+
+// elsewhere returns the place of an agent if it is on another node.
+func (p *Places) elsewhere(path string) (Place, bool) {
+	place, ok := p.Of(path)
+	return place, ok && place.Node != p.Node
+}
+
+// take writes that an incarnation is about to be started on this node.
+func (p *Places) take(ctx context.Context, kind string, l runtime.Launch) error {
+	epoch := p.Epoch()
+	if epoch == 0 {
+		return fmt.Errorf("%s: %w", l.Path, runtime.ErrFenced)
+	}
+	place := Place{
+		Path: l.Path, Node: p.Node, Epoch: epoch, Kind: kind, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
+		Token: l.Token, Within: l.Grace + killTime, At: time.Now().UTC().Round(0),
+	}
+	value, err := json.Marshal(place)
+	if err != nil {
+		return err
+	}
+	_, err = p.Store.Apply(ctx, store.Fence{}, nil,
+		[]store.Op{{Kind: store.Put, Key: Prefix + "/" + l.Path, Value: value}})
+	if err == nil || errors.Is(err, store.ErrUnknown) { // in doubt it is here
+		p.mu.Lock()
+		p.all[l.Path] = place
+		p.mu.Unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("writing where %s is to run: %w: %w", l.Path, runtime.ErrFenced, err)
+	}
+	return nil
+}
+
+// forget removes the places of agents.
+func (p *Places) forget(ctx context.Context, paths ...string) error {
+	var ops []store.Op
+	for _, path := range paths {
+		ops = append(ops, store.Op{Kind: store.Delete, Key: Prefix + "/" + path})
+	}
+	if _, err := p.Store.Apply(ctx, store.Fence{}, nil, ops); err != nil {
+		return fmt.Errorf("removing where agents have run: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, path := range paths {
+		delete(p.all, path)
+	}
+	return nil
+}
+
+// end returns when an incarnation on another node has certainly ended: after the lease of its node, and the time that
+// it may take to stop. It reports false as long as that is not known.
+func (p *Places) end(place Place) (at time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok = p.ended[lease{place.Node, place.Epoch}]
+	if !ok {
+		return time.Time{}, false
+	}
+	at = at.Add(place.Within)
+	return at, !time.Now().Before(at)
+}
+
+// doubt says why it is not known whether an incarnation on another node has ended.
+func (p *Places) doubt(place Place) string {
+	p.mu.Lock()
+	at, ok := p.ended[lease{place.Node, place.Epoch}]
+	p.mu.Unlock()
+	if !ok {
+		return fmt.Sprintf("it was started on node %s, whose lease has not ended yet", place.Node)
+	}
+	left := time.Until(at.Add(place.Within)).Round(100 * time.Millisecond)
+	return fmt.Sprintf("it was started on node %s, which is lost, and may take %v more to stop there", place.Node,
+		max(0, left))
+}
+
+// checkInterval is the time between two looks at the leases of other nodes that have agents.
+const checkInterval = 500 * time.Millisecond
+
+// Run finds out which leases of other nodes have ended, until ctx ends.
+func (p *Places) Run(ctx context.Context) {
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	for {
+		for _, l := range p.others() {
+			p.check(ctx, l)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// others returns the leases of other nodes on which agents have their places, and which may not have ended.
+func (p *Places) others() []lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[lease]bool{}
+	for _, place := range p.all {
+		l := lease{place.Node, place.Epoch}
+		if _, ended := p.ended[l]; place.Node != p.Node && !ended {
+			all[l] = true
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// check looks whether a lease has ended. The answer of the store is final: see store.ErrFenced.
+func (p *Places) check(ctx context.Context, l lease) {
+	_, err := p.Store.Apply(ctx, store.Fence{Lease: registry.LeaseOf(l.node), Epoch: l.epoch}, nil, nil)
+	if !errors.Is(err, store.ErrFenced) {
+		return
+	}
+	p.mu.Lock()
+	p.ended[l] = time.Now()
+	p.mu.Unlock()
+	p.Lost(l.node)
+}
