@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/token"
@@ -23,6 +25,7 @@ type Front struct {
 	logger    *slog.Logger
 	timeouts  timeouts
 	limits    limits
+	local     atomic.Pointer[Server] // see Answer
 	proxy     *httputil.ReverseProxy
 }
 
@@ -136,24 +139,44 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if conn, _ := r.Context().Value(connectionKey{}).(*connection); conn != nil && conn.refused != "" {
-		f.fail(w, r, conn.refused)
+		respondFailure(w, conn.refused)
+		return
+	}
+	if local := f.local.Load(); local != nil && local.has(r.URL.Path) {
+		local.ServeHTTP(w, r)
 		return
 	}
 	f.proxy.ServeHTTP(w, r)
 }
 
+// Answer has the routes of a server be answered by this node, from now on.
+func (f *Front) Answer(local *Server) { f.local.Store(local) }
+
+// has reports whether a feature has registered routes at a path.
+func (s *Server) has(path string) bool {
+	return path != descriptionPath && slices.ContainsFunc(s.routes, func(rt *route) bool { return rt.path == path })
+}
+
 // failed answers a request that did not reach the controller, or whose answer was cut off.
 func (f *Front) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, ErrNoController) {
-		f.fail(w, r, err)
+		respondFailure(w, err)
 		return
 	}
 	f.logger.Debug("a request was not answered by the controller", "request", r.URL.Path, "error", err)
 	panic(http.ErrAbortHandler) // the client finds that it does not know whether it was carried out
 }
 
-// fail answers with an error.
-func (f *Front) fail(w http.ResponseWriter, r *http.Request, err error) {
+// NoController returns an ErrNoController with the reason.
+func NoController(why string) error {
+	return NewError(ErrNoController, ErrNoController.Error()+": "+why)
+}
+
+// RespondNoController answers a request on a node that is not the controller.
+func RespondNoController(w http.ResponseWriter, why string) { respondFailure(w, NoController(why)) }
+
+// respondFailure answers with an error outside of a Server.
+func respondFailure(w http.ResponseWriter, err error) {
 	status, failure := failure(err)
 	text, _ := marshal(failure) // of strings
 	h := w.Header()
@@ -201,7 +224,7 @@ func (s *Server) ServeForwarded(ctx context.Context, mount func(http.Handler)) {
 	mu.Lock()
 	over = true
 	mu.Unlock()
-	why := error(ErrStopping)
+	why := ErrStopping
 	if cause := context.Cause(ctx); errors.Is(cause, ErrStopping) {
 		why = cause
 	}

@@ -24,6 +24,9 @@ import (
 // and each answer has it in the header Coppice-Api.
 const Version = "1"
 
+// descriptionPath is the path of the description.
+const descriptionPath = "/v1/openapi.json"
+
 const versionHeader = "Coppice-Api"
 
 // timeouts are the timeouts of a server.
@@ -68,7 +71,7 @@ func NewServer(a Access, logger *slog.Logger) *Server {
 	}
 	s.description = sync.OnceValue(s.describe)
 	s.mux.Handle("/", s.handler((*call).notFound))
-	s.add(&route{method: http.MethodGet, path: "/v1/openapi.json", serve: func(c *call) error {
+	s.add(&route{method: http.MethodGet, path: descriptionPath, serve: func(c *call) error {
 		c.respond(http.StatusOK, s.Description())
 		return nil
 	}})

@@ -41,7 +41,7 @@ func groups() []group {
 		{"Run", []constructor{
 			{"run", run.NewRun}, {"up", run.NewUp}, {"down", run.NewDown}, {"reload", run.NewReload},
 			{"patrol", run.NewPatrol}, {"install", run.NewInstall}, {"backup", run.NewBackup},
-			{"restore", run.NewRestore}, {"store", run.NewStore}, {"cluster", cluster.New},
+			{"restore", run.NewRestore}, {"store", run.NewStore}, {"cluster", cluster.New}, {"node", cluster.NewNode},
 			{"gc", run.NewGC}, {"demo", run.NewDemo},
 		}},
 		{"Look", []constructor{

@@ -66,7 +66,7 @@ func (c *Controller) replaceFleet(ctx context.Context, file *spec.Tree, config f
 	}
 	c.removals.Replaced(old, next)
 	c.applier.SetFleet(next)
-	c.log.Retain(file.Retention.Bounds())
+	c.log.Retain(c.opts.retention(file))
 	c.declareBeliefs(next)
 	retired = c.pools.Adjust(file.Pools(), next.Tree.Pools())
 	return next, spec.Compare(old.Tree, next.Tree), retired, nil

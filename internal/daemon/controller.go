@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
+	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/drain"
@@ -80,6 +81,10 @@ type Options struct {
 	Traces bool
 	// OnEvent receives the events of the supervisors, from one goroutine; it must not be slow.
 	OnEvent func(supervisor.Event)
+	// Node is this machine in a fleet; nil if there is no fleet.
+	Node *node.Node
+	// Lost gives the names of nodes of the fleet that are lost; nil if there is no fleet.
+	Lost <-chan string
 	// Output receives the lines that hooks of agents write; it may be nil.
 	Output func(path string, incarnation uint64, line proc.Line)
 
@@ -164,16 +169,32 @@ func Open(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
+// maxFleetEvents bounds the events of a fleet in bytes: etcd keeps all that it has in memory, and at most 2 GB unless
+// it is told otherwise.
+const maxFleetEvents = 64 << 20
+
+// retention returns for how long events are kept, and how many bytes of them at most.
+func (o *Options) retention(t *spec.Tree) (maxAge time.Duration, maxBytes int64) {
+	maxAge, maxBytes = t.Retention.Bounds()
+	if o.Node != nil {
+		maxBytes = min(maxBytes, maxFleetEvents)
+	}
+	return maxAge, maxBytes
+}
+
 // newController connects the parts of a controller. It starts nothing.
 func newController(o Options) (*Controller, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	host, err := os.Hostname()
-	if err != nil {
+	switch {
+	case o.Node != nil:
+		host = o.Node.Name()
+	case err != nil:
 		host = "localhost"
 	}
-	maxAge, maxBytes := o.Tree.Retention.Bounds()
+	maxAge, maxBytes := o.retention(o.Tree)
 	epoch := epochOf(o.Store)
 	log, err := event.Open(event.Config{
 		Store: o.Store, Epoch: epoch, Logger: o.Logger, MaxAge: maxAge, MaxBytes: maxBytes,
@@ -310,6 +331,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.work.Run(c.agents.IsPending)
 	c.background.run(c.loop.Run)
 	c.background.run(c.costs.Run)
+	c.background.run(c.followLost)
 	c.background.run(func(ctx context.Context) { c.metrics.Run(ctx, c.before) })
 	c.background.run(c.traces.Run)
 	c.background.run(c.budgets.Run)

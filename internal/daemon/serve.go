@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -15,11 +17,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/cluster/election"
+	"github.com/coppice-dev/coppice/internal/cluster/member"
+	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -42,12 +48,16 @@ type ServeOptions struct {
 	Sandbox load.Sandbox
 	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
 	Hurry <-chan struct{}
-	// Web returns the web page for the settings of the project; nil for no page.
-	Web func(w spec.Web, kept store.Store, socket string) Face
+	// Web returns the web page for the settings of the project; nil for no page. node is the name of this machine in
+	// a fleet.
+	Web func(w spec.Web, kept store.Store, socket, node string) Face
 	// Up is called once the controller answers, with the socket it answers on.
 	Up func(c *Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
 	Ready func(*Controller)
+	// Standby is called in a fleet each time that it is known why this node is not the controller, and Waiting while
+	// the daemon cannot work because the store of the fleet does not answer. They may be nil.
+	Standby, Waiting func(message string)
 }
 
 // Face is served by the daemon, but calls it like any other client.
@@ -67,12 +77,11 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		files.Programs.Fresh = rand.Text()
 	}
 	defer func() { err = errors.Join(err, files.Programs.Close()) }() // after the last event
-	load := func() reconcile.Loaded { return files.Load(o.Config) }
-	loaded := load()
-	if loaded.Err != nil {
-		return loaded.Err
+	m := &machine{ServeOptions: o, load: func() reconcile.Loaded { return files.Load(o.Config) }}
+	m.loaded = m.load()
+	if m.loaded.Err != nil {
+		return m.loaded.Err
 	}
-	tree := loaded.Tree
 	p, err := project.Open(o.Config)
 	if err != nil {
 		return err
@@ -80,118 +89,182 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	if o.Sandbox != nil {
 		p.State = o.Sandbox.State()
 	}
-	p = p.WithPersistence(tree.Persistence)
-	lock, err := p.Lock()
-	if err != nil {
+	m.project = p.WithPersistence(m.loaded.Tree.Persistence)
+	if m.lock, err = m.project.Lock(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	p.RemoveExitRecord()
-	defer func() { p.WriteExitRecord(err) }()
-
-	db, err := p.ServeStore(ctx, o.Logger)
+	defer func() { err = errors.Join(err, m.lock.Release()) }()
+	m.project.RemoveExitRecord()
+	defer func() { m.project.WriteExitRecord(err) }()
+	if m.OnEvent = files.Programs.Traced(o.OnEvent); m.OnEvent != nil { // a slow terminal must not hold up the log
+		var drain func()
+		m.OnEvent, drain = supervisor.Buffered(m.OnEvent)
+		defer drain()
+	}
+	if o.Sandbox == nil {
+		switch fleet, err := member.Load(m.project.Node()); {
+		case err == nil:
+			return m.serveNode(ctx, fleet)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	db, err := m.project.ServeStore(ctx, o.Logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	onEvent := files.Programs.Traced(o.OnEvent)
-	if onEvent != nil { // a slow terminal must not hold up the log
-		var drain func()
-		onEvent, drain = supervisor.Buffered(onEvent)
-		defer drain()
-	}
-	runtimes, closeRuntimes, err := p.OpenRuntimes(ctx, tree, o.Logger, o.Output)
+	end, err := m.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeRuntimes()) }()
-
-	jobs, err := job.Open(job.Options{Dir: p.Jobs(), Deadline: p.Deadline(), Logger: o.Logger})
-	if err != nil {
+	defer func() { err = errors.Join(err, end()) }()
+	if err := m.listen(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, jobs.Close()) }()
-
-	socket, err := endpoint.Path(p.Dir)
-	if err != nil {
-		return err
-	}
-	listener, err := endpoint.Listen(socket)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-
-	measured := tree.Metrics
-	if o.Sandbox != nil { // which does not take the ports of the project
-		measured = spec.Metrics{}
-	}
-	c, err := Open(ctx, Options{
-		Tree: tree, Store: db, Runtimes: runtimes, Jobs: jobs, Logger: o.Logger, Version: o.Version,
-		Once: o.Once, OnEvent: onEvent, Work: p.RunRequests(), Output: o.Output, Socket: socket,
-		Admit: listener.Admit, Metrics: measured,
-		Config: loaded.Config, Load: load, Traces: o.Sandbox == nil,
+	defer m.listener.Close()
+	_, err = m.control(ctx, Options{Store: db, Runtimes: m.runtimes}, func(ctx context.Context, s *api.Server) {
+		if err := s.Serve(ctx, m.listener); err != nil {
+			o.Logger.Error("the socket failed", "error", err)
+		}
 	})
+	return err
+}
+
+// machine has what a daemon needs of its machine: the project with its lock, the runtimes and the socket.
+type machine struct {
+	ServeOptions
+	load     func() reconcile.Loaded
+	loaded   reconcile.Loaded // what was read last without an error
+	project  project.Project
+	lock     *project.Lock
+	runtimes []runtime.Runtime
+	jobs     *job.Runner
+	socket   string
+	listener *endpoint.Listener
+	leads    atomic.Bool // a controller runs; only in a fleet
+}
+
+// open opens what runs agents and orders. The caller must call end.
+func (m *machine) open(ctx context.Context) (end func() error, err error) {
+	runtimes, closeRuntimes, err := m.project.OpenRuntimes(ctx, m.loaded.Tree, m.Logger, m.Output)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	serving, quit := context.WithCancel(context.WithoutCancel(ctx))
+	jobs, err := job.Open(job.Options{Dir: m.project.Jobs(), Deadline: m.project.Deadline(), Logger: m.Logger})
+	if err != nil {
+		return nil, errors.Join(err, closeRuntimes())
+	}
+	m.runtimes, m.jobs = runtimes, jobs
+	return func() error { return errors.Join(jobs.Close(), closeRuntimes()) }, nil
+}
+
+// listen creates the socket.
+func (m *machine) listen() (err error) {
+	if m.socket, err = endpoint.Path(m.project.Dir); err == nil {
+		m.listener, err = endpoint.Listen(m.socket)
+	}
+	return err
+}
+
+// ending says why a controller has ended, unless its tree has failed.
+type ending struct {
+	asked bool // by a person, to end the daemon
+	kept  bool // the agents go on
+}
+
+// openError reports that a controller could not be opened.
+type openError struct{ error }
+
+func (e *openError) Unwrap() error { return e.error }
+
+// control runs a controller with the store and the runtimes in o, from its opening to the end of its tree. The end of
+// ctx stops all agents in order, or leaves them running if its cause is election.ErrLost. serve answers requests until
+// its context ends.
+func (m *machine) control(
+	ctx context.Context, o Options, serve func(context.Context, *api.Server),
+) (end ending, err error) {
+	tree := m.loaded.Tree
+	if m.Sandbox == nil { // which does not take the ports of the project
+		o.Metrics = tree.Metrics
+	}
+	o.Tree, o.Config, o.Load, o.Jobs, o.Logger, o.Version = tree, m.loaded.Config, m.load, m.jobs, m.Logger, m.Version
+	o.Once, o.OnEvent, o.Output, o.Work = m.Once, m.OnEvent, m.Output, m.project.RunRequests()
+	o.Traces, o.Socket, o.Admit = m.Sandbox == nil, m.socket, m.listener.Admit
+	c, err := Open(ctx, o)
+	if err != nil {
+		return end, &openError{err}
+	}
+	serving, quit := context.WithCancelCause(context.WithoutCancel(ctx))
 	var working sync.WaitGroup
 	defer working.Wait()
-	working.Go(func() { (&repairs{Controller: c, lock: lock, listener: listener}).run(serving) })
-	if listen := tree.OTLP.Listen; listen != "" && o.Sandbox == nil {
+	defer func() {
+		if end.asked || o.Node == nil {
+			quit(api.ErrStopping)
+		} else {
+			quit(api.ErrNoController) // soon there is another one
+		}
+	}()
+	working.Go(func() { (&repairs{Controller: c, lock: m.lock, listener: m.listener}).run(serving) })
+	if listen := tree.OTLP.Listen; listen != "" && m.Sandbox == nil {
 		receiver := httpserver.Server{
-			Name: "the receiver of [otlp]", Handler: otlp.New(c.agents.Caller, c.calls.Exported), Logger: o.Logger,
+			Name: "the receiver of [otlp]", Handler: otlp.New(c.agents.Caller, c.calls.Exported), Logger: m.Logger,
 			MaxConns: 1024, // of agents, which keep them open
 		}
 		working.Go(func() { receiver.Run(serving, listen) })
 	}
 	if c.metrics != nil {
-		working.Go(func() { c.metrics.Serve(serving, measured.Listen) })
+		working.Go(func() { c.metrics.Serve(serving, o.Metrics.Listen) })
 	}
-	if !o.Once && o.Sandbox == nil { // a person has started what runs once
+	if !m.Once && m.Sandbox == nil { // a person has started what runs once
 		c.background.run(c.runNotify)
 		c.background.run(c.deadman.Run)
 	}
 	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
-	if !o.Once {
-		go c.reloader.Run(serving, loaded.Watch, o.Hurry) // which may hang with the file system
+	if !m.Once {
+		go c.reloader.Run(serving, m.loaded.Watch, m.Hurry) // which may hang with the file system
 	}
 	server := c.server()
-	if o.Web != nil {
-		page := o.Web(tree.Web, db, socket)
+	if m.Web != nil && o.Node == nil { // in a fleet each node serves the page
+		page := m.Web(tree.Web, o.Store, m.socket, "")
 		page.Register(server)
 		working.Go(func() { page.Run(serving) })
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(serving, listener) }()
-	defer func() {
-		quit()
-		if e := <-served; e != nil {
-			o.Logger.Error("the socket failed", "error", e)
-		}
-	}()
-	if o.Up != nil {
-		o.Up(c, socket)
+	working.Go(func() { serve(serving, server) })
+	if m.Up != nil {
+		m.Up(c, m.socket)
 	}
-	go c.tellReady(serving, o.Ready)
-	go c.watchdog(serving)
+	go c.tellReady(serving, m.Ready)
+	go watchdog(serving, func() error {
+		_, err := c.root.Count()
+		return err
+	})
+	end.asked = c.await(ctx)
+	end.kept = c.agents.IsDetaching()
+	return end, c.Err()
+}
 
+// await waits until the tree has ended, and ends it when ctx ends. It reports whether a person has asked for the end.
+func (c *Controller) await(ctx context.Context) (asked bool) {
 	select {
 	case <-ctx.Done():
 	case <-c.Asked():
+		asked = true
 	case <-c.Ended():
-		return c.Err()
+		return false
 	}
-	sd.SdNotify(false, sd.SdNotifyStopping)
+	lost := errors.Is(context.Cause(ctx), election.ErrLost)
+	if !lost && !errors.Is(context.Cause(ctx), node.ErrDraining) {
+		sd.SdNotify(false, sd.SdNotifyStopping)
+	}
 	select {
 	case <-ctx.Done():
-		o.Logger.Info("stopping", "because", context.Cause(ctx))
-		c.Stop(false)
+		c.opts.Logger.Info("stopping", "because", context.Cause(ctx))
+		c.Stop(lost)
 		<-c.Ended()
 	case <-c.Ended():
 	}
-	return c.Err()
+	return asked
 }
 
 // tellReady calls ready and notifies systemd when the fleet has started.
@@ -207,9 +280,9 @@ func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
 	debug.FreeOSMemory() // a daemon at rest makes too little garbage to return soon what the starts have used
 }
 
-// watchdog notifies systemd's watchdog while the root of the tree answers. systemd replaces a
-// controller that hangs, and the next one adopts its agents.
-func (c *Controller) watchdog(ctx context.Context) {
+// watchdog notifies systemd's watchdog while alive returns no error. systemd replaces a daemon that
+// hangs, and the next one adopts its agents.
+func watchdog(ctx context.Context, alive func() error) {
 	interval, err := sd.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {
 		return
@@ -219,7 +292,7 @@ func (c *Controller) watchdog(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			if _, err := c.root.Count(); err == nil {
+			if alive() == nil {
 				sd.SdNotify(false, sd.SdNotifyWatchdog)
 			}
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/mail"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store/fenced"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -71,8 +72,11 @@ func (s modelSource) config() status.Config {
 // store returns whether state is being kept.
 func (s modelSource) store() status.Store {
 	kept := status.Store{Kind: "memory", OK: true}
-	if p, ok := s.c.opts.Store.(interface{ Path() string }); ok {
-		kept.Kind, kept.Path = "sqlite", p.Path()
+	switch at := s.c.opts.Store.(type) {
+	case interface{ Path() string }:
+		kept.Kind, kept.Path = "sqlite", at.Path()
+	case *fenced.Store:
+		kept.Kind, kept.Path = "etcd", at.String()
 	}
 	if keys := damagedRecords(s.c.opts.Store); len(keys) > 0 {
 		kept.OK, kept.Error = false, damagedMessage(keys[0])

@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// node is a supervisor of a tree, by name.
-func node(t testing.TB, tree *spec.Tree, name string) *spec.Node {
+// supervisorOf is a supervisor of a tree, by name.
+func supervisorOf(t testing.TB, tree *spec.Tree, name string) *spec.Node {
 	t.Helper()
 	for _, child := range tree.All() {
 		if child.Node != nil && child.Node.Name == name {
@@ -434,7 +434,7 @@ func TestSuspendedInOrder(t *testing.T) {
 			if whole {
 				next.Root.Suspended = true
 			} else {
-				node(t, next, "s").Suspended = true
+				supervisorOf(t, next, "s").Suspended = true
 			}
 			if _, err := p.apply(context.Background(), next, fleet.Config{}); err != nil {
 				t.Fatal(err)

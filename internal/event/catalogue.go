@@ -120,6 +120,8 @@ func daemonEntries() []Entry {
 		{ControllerStarted, "a daemon has started, and adopted the running agents of its predecessor",
 			[]string{"pid its process", "adopted the number of adopted agents", "version its version"}},
 		{ControllerStopped, "a daemon has shut down", nil},
+		{NodeLost, "the lease of a node of the fleet has ended while agents had their place on it; they are started " +
+			"elsewhere when they have had time to stop", []string{"node its name"}},
 		{ConfigReloaded, "a changed configuration is in use", []string{
 			"revision of the configuration", "added the number of new nodes", "removed the number of removed nodes",
 			"renewed the number of restarted agents",

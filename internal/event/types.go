@@ -14,6 +14,7 @@ type Type string
 const (
 	// The daemon and its file.
 	ControllerStarted Type = "controller.started"
+	NodeLost          Type = "node.lost"
 	ControllerStopped Type = "controller.stopped"
 	ConfigReloaded    Type = "config.reloaded"
 	ConfigRejected    Type = "config.rejected"

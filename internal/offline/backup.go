@@ -19,6 +19,9 @@ import (
 
 var errInMemory = errors.New("the state of this project is in memory, as [persistence] says, and ends with the daemon")
 
+var errInFleet = errors.New("the state of a fleet is in etcd: keep snapshots of that, with etcdctl snapshot save, or " +
+	"copy it into a file, with coppice store copy URL sqlite:FILE")
+
 // Backup copies the store of a project to a file, with or without a daemon, and returns
 // the revision of the copy.
 func Backup(ctx context.Context, file, to string) (store.Rev, error) {
@@ -41,6 +44,9 @@ func openConfigured(file string) (p project.Project, tree *spec.Tree, err error)
 	}
 	if p, err = project.Open(file); err != nil {
 		return p, nil, err
+	}
+	if p.InFleet() {
+		return p, nil, errInFleet
 	}
 	p = p.WithPersistence(tree.Persistence)
 	if p.Database() == "" {

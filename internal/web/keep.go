@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// sessionsKey is the record of who is signed in.
+// sessionsKey is the key of the record of who is signed in, and in a fleet the prefix of those of all nodes.
 const sessionsKey = "web/sessions"
 
 // saveTime is how long a session may take to be written.
@@ -24,27 +24,31 @@ type keptSession struct {
 	Until time.Time `json:"until"`
 }
 
-// load reads who was signed in at a server before this one.
-func (s *sessions) load(ctx context.Context, from store.Store) error {
-	records, _, err := from.Snapshot(ctx, sessionsKey)
+// load reads who was signed in at a server before this one, on the same node of a fleet.
+func (s *sessions) load(ctx context.Context, from store.Store, node string) error {
+	at := sessionsKey
+	if node != "" {
+		at += "/" + node
+	}
+	record, err := store.Get(ctx, from, at)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = from
-	if len(records) == 0 {
+	s.kept, s.keptAt = from, at
+	if record.Rev == 0 {
 		return nil
 	}
 	var all []keptSession
-	if err := json.Unmarshal(records[0].Value, &all); err != nil {
-		return fmt.Errorf("record %s: %w", sessionsKey, err)
+	if err := json.Unmarshal(record.Value, &all); err != nil {
+		return fmt.Errorf("record %s: %w", at, err)
 	}
 	for _, one := range all {
 		var k key
 		hash, err := hex.DecodeString(one.Hash)
 		if err != nil || len(hash) != len(k) || one.Role != operator && one.Role != reader {
-			return fmt.Errorf("record %s: %.100q with role %.100q is not a session", sessionsKey, one.Hash, one.Role)
+			return fmt.Errorf("record %s: %.100q with role %.100q is not a session", at, one.Hash, one.Role)
 		}
 		copy(k[:], hash)
 		if one.Until.After(s.now()) && len(s.sessions) < maxSessions {
@@ -59,7 +63,7 @@ func (s *sessions) save(ctx context.Context) error {
 	s.saving.Lock() // what was changed last is written last
 	defer s.saving.Unlock()
 	s.mu.Lock()
-	to := s.kept
+	to, at := s.kept, s.keptAt
 	all := []keptSession{}
 	for k, one := range s.sessions {
 		if one.until.After(s.now()) {
@@ -77,6 +81,6 @@ func (s *sessions) save(ctx context.Context) error {
 	// A browser that leaves does not undo what it has asked for.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	_, err = to.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: sessionsKey, Value: value}})
+	_, err = to.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: at, Value: value}})
 	return err
 }

@@ -47,6 +47,7 @@ type sessions struct {
 
 	mu       sync.Mutex
 	kept     store.Store // has who is signed in; nil if that is not kept
+	keptAt   string      // the key of the record there
 	links    map[key]*session
 	sessions map[key]*session
 }

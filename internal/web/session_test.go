@@ -102,13 +102,34 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// Each node of a fleet knows who is signed in at its own page.
+func TestSessionsOfNodes(t *testing.T) {
+	kept := memory.New()
+	served := func(node string) *sessions {
+		s := newSessions(time.Now)
+		if err := s.load(t.Context(), kept, node); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := served("a"), served("b")
+	atA, atB := signIn(a, a.newLink(operator)), signIn(b, b.newLink(operator))
+	for name, want := range map[string][2]bool{"a": {true, false}, "b": {false, true}, "": {false, false}} {
+		s := served(name)
+		_, ofA := s.of(atA)
+		if _, ofB := s.of(atB); ofA != want[0] || ofB != want[1] {
+			t.Errorf("node %q knows them: %v, %v", name, ofA, ofB)
+		}
+	}
+}
+
 // Who is signed in is known to the server that comes later, by nothing that lets anybody in.
 func TestKeptSessions(t *testing.T) {
 	now, kept := time.Now(), memory.New()
 	clock := func() time.Time { return now }
 	served := func() *sessions {
 		s := newSessions(clock)
-		if err := s.load(t.Context(), kept); err != nil {
+		if err := s.load(t.Context(), kept, ""); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -164,12 +185,12 @@ func TestDamagedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSessions(time.Now)
-		if err := s.load(t.Context(), kept); err == nil || len(s.sessions) > 0 {
+		if err := s.load(t.Context(), kept, ""); err == nil || len(s.sessions) > 0 {
 			t.Errorf("%s: %v", text, err)
 		}
 		r := signIn(s, s.newLink(reader))
 		s = newSessions(time.Now)
-		if err := s.load(t.Context(), kept); err != nil {
+		if err := s.load(t.Context(), kept, ""); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		if _, ok := s.of(r); !ok {
@@ -182,7 +203,7 @@ func TestDamagedSessions(t *testing.T) {
 func TestSessionsNotKept(t *testing.T) {
 	failing := storetest.NewFaults(memory.New(), 1, storetest.Rates{})
 	s := newSessions(time.Now)
-	if err := s.load(t.Context(), failing); err != nil {
+	if err := s.load(t.Context(), failing, ""); err != nil {
 		t.Fatal(err)
 	}
 	r := signIn(s, s.newLink(reader))

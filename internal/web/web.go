@@ -31,6 +31,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Store keeps who is signed in for the server after this one; nil if everybody is signed out with this one.
 	Store store.Store
+	// Node is the name of this machine in a fleet, each of which serves the page; "" if there is no fleet.
+	Node string
 }
 
 // Server is the web page of a project. New makes it.
@@ -59,7 +61,7 @@ func New(o Options) *Server {
 		parseTemplates(s.assets))
 	s.handler = s.routes()
 	if o.Store != nil {
-		if err := s.sessions.load(ctx, o.Store); err != nil {
+		if err := s.sessions.load(ctx, o.Store, o.Node); err != nil {
 			o.Logger.Warn("cannot read who was signed in to the web page; everybody is signed out", "error", err)
 		}
 	}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -38,33 +40,11 @@ coppice store copy sqlite URL first.`,
 			if err != nil {
 				return coded(err)
 			}
-			return change(f.file, "coppice cluster init", func(ctx context.Context, n nodeOf) error {
-				l, err := n.locate(url)
-				if err != nil {
-					return err
-				}
-				var r member.Result
-				err = withStore(ctx, s, l, func(ctx context.Context, db *etcd.Store) error {
-					if !fresh {
-						if err := n.checkState(ctx, db, l); err != nil {
-							return err
-						}
-					}
-					r, err = member.Init(ctx, n.project.Node(), db, l, c)
-					return coded(err)
-				})
-				if err != nil {
-					return err
-				}
-				first := "this machine is node " + r.Name()
-				switch {
-				case r.NewFleet:
-					first += " of a new fleet"
-				case r.NewNode:
-					first += " of the fleet that the store has already"
-				}
-				return s.PrintLines(n.lines(first, r)...)
-			})
+			lines, err := initialize(s, "coppice cluster init", f.file, url, c, fresh)
+			if err != nil {
+				return err
+			}
+			return s.PrintLines(lines...)
 		},
 	}
 	f.add(cmd)
@@ -72,6 +52,66 @@ coppice store copy sqlite URL first.`,
 		"with ?ca=FILE&cert=FILE&key=FILE")
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "start with an empty store, although the project has state in SQLite")
 	return cmd
+}
+
+// initialize makes this machine a node of the fleet with a store, or changes its settings. what is the command. The
+// lines tell what was done, the first of them in short.
+func initialize(s *command.Streams, what, file, url string, c member.Change, fresh bool) (lines []string, err error) {
+	err = change(file, what, func(ctx context.Context, n nodeOf) error {
+		l, err := n.locate(url)
+		if err != nil {
+			return err
+		}
+		var r member.Result
+		err = withStore(ctx, s, l, func(ctx context.Context, db *etcd.Store) error {
+			if !fresh {
+				if err := n.checkState(ctx, db, l); err != nil {
+					return err
+				}
+			}
+			r, err = member.Init(ctx, n.project.Node(), db, l, c)
+			return coded(err)
+		})
+		if err != nil {
+			return err
+		}
+		first := "this machine is node " + r.Name()
+		switch {
+		case r.NewFleet:
+			first += " of a new fleet"
+		case r.NewNode:
+			first += " of the fleet that the store has already"
+		}
+		lines = n.lines(first, r)
+		return nil
+	})
+	return lines, err
+}
+
+// Enter makes this machine a node of the fleet with a store, as coppice cluster init does without flags. It does
+// nothing if it is one already.
+func Enter(s *command.Streams, what, file, url string) error {
+	_, p, err := find(file, what)
+	if err != nil {
+		return err
+	}
+	m, err := loadMember(p)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		l, err := nodeOf{project: p, member: m}.locate(url)
+		if have := m.Location(); err != nil || slices.Equal(l.Endpoints, have.Endpoints) && l.Prefix == have.Prefix {
+			return err
+		}
+	}
+	var c member.Change
+	c.Hostname, _ = os.Hostname()
+	lines, err := initialize(s, what, file, url, c, false)
+	if err != nil {
+		return err
+	}
+	return s.PrintLines(lines[0])
 }
 
 // maxToken bounds the text of a token in bytes.

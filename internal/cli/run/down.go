@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/offline"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -34,7 +35,8 @@ that has not ended within its grace, or shutdown_timeout if that is longer, is
 killed and listed. With --keep-agents the agents go on without the daemon, and
 the next daemon takes them over. The command returns when the daemon has ended;
 Ctrl-C only stops waiting for that. It also stops agents whose daemon was killed,
-and exits with 0 if there is nothing to stop.`,
+and exits with 0 if there is nothing to stop. In a fleet of several machines it
+stops all of it.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
@@ -43,6 +45,10 @@ and exits with 0 if there is nothing to stop.`,
 				if errors.Is(err, api.ErrDown) {
 					return alreadyDown(ctx, r, s, keep)
 				}
+				if err != nil {
+					return err
+				}
+				pid, err := daemonHere(r, st, keep)
 				if err != nil {
 					return err
 				}
@@ -57,7 +63,7 @@ and exits with 0 if there is nothing to stop.`,
 				} else {
 					report = farewell(ctx, c)
 				}
-				if err := untilDown(ctx, c, st.Controller.PID); err != nil {
+				if err := untilDown(ctx, c, pid); err != nil {
 					return err
 				}
 				printOverdue(s, lastWords(report).Overdue)
@@ -78,6 +84,29 @@ and exits with 0 if there is nothing to stop.`,
 	r.Flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	return cmd
+}
+
+// daemonHere returns the process of the daemon of this machine, which in a fleet may not be the controller. The error
+// says that the agents of the fleet cannot be kept from here.
+func daemonHere(r *command.Remote, st status.Status, keep bool) (pid int, err error) {
+	file, err := r.Find()
+	if err != nil {
+		return st.Controller.PID, nil //nolint:nilerr // the project of an agent, whose daemon has answered
+	}
+	p, err := project.Open(file)
+	if err != nil || !p.InFleet() {
+		return st.Controller.PID, err
+	}
+	self, err := member.Load(p.Node())
+	if err != nil {
+		return 0, err
+	}
+	if keep && self.Name() != st.Controller.Host {
+		return 0, fmt.Errorf("this is node %s, and the controller is node %s: --keep-agents is for that machine; to "+
+			"end the daemon of this one alone, send it a SIGTERM", self.Name(), st.Controller.Host)
+	}
+	holder, _ := p.Locked()
+	return holder.PID, nil
 }
 
 // farewell asks for the report of the shutdown, and returns a channel that gets it. It never comes if the daemon has

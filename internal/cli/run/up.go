@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/cli/cluster"
 	"github.com/coppice-dev/coppice/internal/cli/command"
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/sage"
@@ -42,7 +43,7 @@ import (
 func NewUp(s *command.Streams) *cobra.Command {
 	var file string
 	var detach, dry bool
-	var fake string
+	var fake, url string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the daemon that keeps the fleet running",
@@ -56,7 +57,11 @@ foreground fails.
 
 With --dry-run it starts and stops nothing, and prints what a daemon would do first, or what a
 running daemon is about to do. Without a daemon it runs the checks of pools; with a daemon it
-uses their last results.`,
+uses their last results.
+
+With --store, this machine becomes a node of the fleet that has its state there, as by coppice
+cluster init, unless it is one. One node of a fleet is the controller, and runs the agents; the
+others take over if it is lost.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("fake") {
@@ -76,6 +81,11 @@ uses their last results.`,
 			if err := command.OnlyPeople(path, "coppice up"); err != nil {
 				return err
 			}
+			if url != "" {
+				if err := cluster.Enter(s, "coppice up", path, url); err != nil {
+					return err
+				}
+			}
 			if detach {
 				return upDetached(s, path)
 			}
@@ -85,6 +95,8 @@ uses their last results.`,
 	command.ConfigFlag(cmd, &file)
 	cmd.Flags().StringVar(&fake, "fake", "", "not here: see coppice run --fake")
 	cmd.Flags().MarkHidden("fake")
+	cmd.Flags().StringVar(&url, "store", "", "be a node of the fleet with the store at this `URL`: "+
+		"etcd://HOST[:PORT][,...][/PREFIX]")
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "go into the background")
 	cmd.Flags().BoolVarP(&dry, "dry-run", "n", false, "only print what would be done; runs the checks of pools")
 	s.JSONFlag(cmd, "one object, with --dry-run")
@@ -100,6 +112,9 @@ func upDry(s *command.Streams, path string) error {
 	ctx, stop := command.UntilSignal(context.Background())
 	defer stop()
 	if _, locked := p.Locked(); !locked {
+		if p.InFleet() {
+			return command.Exit(command.ExitNoDaemon, project.ErrFleet)
+		}
 		pass, err := daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
 		if err != nil {
 			return coded(err)
@@ -131,6 +146,7 @@ type readyReport struct {
 	Message string             `json:"message"`
 	Unwell  []status.Attention `json:"unwell,omitempty"` // problems
 	Code    int                `json:"code"`
+	Waits   bool               `json:"waits,omitempty"`  // it does not work yet, and goes on trying
 	Holder  int                `json:"holder,omitempty"` // pid of another daemon that holds the project
 }
 
@@ -176,9 +192,9 @@ func up(s *command.Streams, path string) error {
 	stop, ctx := foreground.NewStopper()
 	err = serve(ctx, stop, daemon.ServeOptions{
 		Config: path, Logger: logger, Trace: to, Hurry: stop.Reloads(),
-		Web: func(w spec.Web, kept store.Store, socket string) daemon.Face {
+		Web: func(w spec.Web, kept store.Store, socket, node string) daemon.Face {
 			return web.Host(w, web.Options{
-				Client: api.Dial(socket), File: path, By: command.UserName(), Logger: logger, Store: kept,
+				Client: api.Dial(socket), File: path, By: command.UserName(), Logger: logger, Store: kept, Node: node,
 			})
 		},
 		Up: func(c *daemon.Controller, socket string) {
@@ -201,6 +217,11 @@ func up(s *command.Streams, path string) error {
 			}
 			report(r)
 		},
+		Standby: func(message string) {
+			fmt.Fprintln(s.Out, plaintext.Line(message))
+			report(readyReport{Message: message})
+		},
+		Waiting: func(message string) { report(readyReport{Message: message, Waits: true}) },
 	})
 	if err != nil {
 		r := readyReport{Message: err.Error(), Code: command.ExitCode(err)}
@@ -353,10 +374,13 @@ func upDetached(s *command.Streams, path string) error {
 		cmd.Wait()
 		return command.Exit(report.Code, errors.New(report.Message))
 	}
-	fmt.Fprintln(s.Out, report.Message)
 	if err := cmd.Process.Release(); err != nil {
 		return err
 	}
+	if report.Waits {
+		return errors.New(plaintext.Line(report.Message) + "; the daemon stays, and goes on as soon as it can")
+	}
+	fmt.Fprintln(s.Out, plaintext.Line(report.Message))
 	return unwellError(report.Unwell)
 }
 

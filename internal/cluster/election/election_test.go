@@ -292,3 +292,39 @@ func TestFaults(t *testing.T) {
 		}
 	})
 }
+
+// The deadline of a lease is counted from when it was asked for: Asking comes before each call of the store that leads
+// to a deadline.
+func TestAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		o := options(s)
+		var asked time.Time
+		renewals := 0
+		o.Asking = func() { asked = time.Now() }
+		o.Renewed = func(deadline time.Time) {
+			renewals++
+			if late := deadline.Sub(asked.Add(ttl)); late != 0 {
+				t.Errorf("renewal %d: the deadline is %v later than what was asked for", renewals, late)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*ttl)
+		defer cancel()
+		fence := store.Fence{}
+		for range 2 { // it is acquired, and resumed
+			o.Resume = fence
+			err := election.Run(ctx, o, func(_ context.Context, l store.Lease) (bool, error) {
+				fence = l.Fence()
+				time.Sleep(ttl)
+				return true, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if renewals < 6 {
+			t.Errorf("%d renewals", renewals)
+		}
+	})
+}

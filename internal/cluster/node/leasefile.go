@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -17,18 +18,35 @@ type leases struct {
 // leaseFile keeps them. Without it a process waits until the leases of an earlier one have expired.
 type leaseFile struct{ path string }
 
-const maxLeaseFile = 4 << 10 // bytes
+// savedLeases is the content of the file. A copy of it in another place, on another machine or after a restart of this
+// one must not be used: there may be two processes then.
+type savedLeases struct {
+	leases
+	Boot string `json:"boot"`
+	Path string `json:"path"` // of the file
+}
 
-func (f leaseFile) load() (l leases) {
+const maxLeaseFile = 8 << 10 // bytes
+
+func (f leaseFile) load() leases {
+	var saved savedLeases
 	text, err := private.ReadFile(f.path, maxLeaseFile)
-	if err != nil || json.Unmarshal(text, &l) != nil {
+	if err != nil || json.Unmarshal(text, &saved) != nil {
 		return leases{}
 	}
-	return l
+	boot, err := proc.BootID()
+	if err != nil || saved.Boot != boot || saved.Path != f.path {
+		return leases{}
+	}
+	return saved.leases
 }
 
 func (f leaseFile) save(l leases, logger *slog.Logger) {
-	text, err := json.Marshal(l)
+	boot, err := proc.BootID()
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(savedLeases{l, boot, f.path})
+	}
 	if err == nil {
 		err = private.Replace(f.path, text)
 	}

@@ -40,8 +40,7 @@ func (l *Link) to(name string, dial func(context.Context) (net.Conn, error)) {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dial(ctx)
 			if err != nil {
-				return nil, api.NewError(api.ErrNoController, fmt.Sprintf("no controller answers: %v; if its node "+
-					"is lost, another one takes over soon", err))
+				return nil, api.NoController(fmt.Sprintf("%v; if its node is lost, another one takes over soon", err))
 			}
 			return conn, nil
 		},
@@ -73,7 +72,7 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 		if why == "" {
 			why = "the daemon is starting"
 		}
-		return nil, api.NewError(api.ErrNoController, "no controller answers: "+why)
+		return nil, api.NoController(why)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(t.ctx, cancel)
@@ -96,7 +95,8 @@ const (
 )
 
 // dialNode connects to another node.
-func dialNode(ctx context.Context, address string, current func() *identity.Identity, want mtls.Peer) (net.Conn, error) {
+func dialNode(ctx context.Context, address string, current func() *identity.Identity,
+	want mtls.Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := net.Dialer{

@@ -31,9 +31,12 @@ var (
 	// ErrSteppedDown is returned by a Term that has lost the lease of the controller, once no agent runs on this node
 	// any more. The node then gives up its own lease, too, by which others know that.
 	ErrSteppedDown = errors.New("another node may be the controller now")
+	// ErrRetry is wrapped by the error of a Term that could not begin. The node gives up the lease of the controller,
+	// and tries again later.
+	ErrRetry = errors.New("the controller could not begin")
 )
 
-// Options of a Node. All but Waiting are required.
+// Options of a Node. All but Standby are required.
 type Options struct {
 	Name     string
 	Info     registry.Info
@@ -46,8 +49,8 @@ type Options struct {
 	// LeaseFile has the leases while this process runs, and after it was killed. DeadlineFile is that of package
 	// deadline.
 	LeaseFile, DeadlineFile string
-	// Standby is called with what is known of the controller when another node has begun to be it.
-	Standby func(Controller)
+	// Standby is called with the reason each time that it is known why this node is not the controller.
+	Standby func(why string)
 	Logger  *slog.Logger
 }
 
@@ -81,6 +84,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{o: o, view: view, until: until, leases: leaseFile{path: o.LeaseFile}, pipe: pipe.Listen(),
 		readied: make(chan struct{})}
+	n.api.epoch = &n.epoch
 	n.controller, err = newFollower(ctx, o.Store, o.Logger)
 	return n, err
 }
@@ -168,30 +172,56 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 	defer cancel(nil)
 	go n.controller.awaitDown(down, func() { cancel(ErrDown) })
 	for {
+		if self, ok := n.view.Get(n.o.Name); ok && self.Draining {
+			n.standby("it is being drained; to end that: coppice node drain " + n.o.Name + " --undo")
+		}
 		if err := n.awaitUndrained(down); err != nil {
 			return false, n.stopped(ctx, err)
 		}
 		standing, stop := context.WithCancelCause(down)
-		go func() {
-			if n.awaitDrained(standing) == nil {
-				stop(ErrDraining)
-			}
-		}()
+		go func() { stop(n.awaitDrained(standing)) }()
 		err := election.Run(standing, election.Options{
 			Store: n.o.Store, Name: ControllerLease, TTL: n.o.TTL, Resume: resume, Logger: n.o.Logger,
 		}, func(ctx context.Context, cl store.Lease) (bool, error) {
 			n.leases.save(leases{Node: l.Fence(), Controller: cl.Fence()}, n.o.Logger)
-			defer n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
 			var err error
-			abandon, err = term(ctx, cl)
+			if abandon, err = term(ctx, cl); !abandon {
+				n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
+			}
 			return abandon, err
 		})
 		drained := errors.Is(context.Cause(standing), ErrDraining)
 		stop(nil)
-		if !drained || down.Err() != nil || abandon || err != nil && !errors.Is(err, ErrDraining) {
-			return abandon, n.stopped(ctx, err)
-		}
 		resume = store.Fence{}
+		switch {
+		case down.Err() != nil || abandon:
+			return abandon, n.stopped(ctx, err)
+		case errors.Is(err, ErrRetry):
+			n.o.Logger.Warn("this node cannot be the controller now; trying again", "error", err)
+			if err := sleep(down, retryPause); err != nil {
+				return false, n.stopped(ctx, err)
+			}
+		case !drained || err != nil && !errors.Is(err, ErrDraining):
+			return false, n.stopped(ctx, err)
+		}
+	}
+}
+
+// retryPause is the time after a term that could not begin, in which another node may be elected.
+const retryPause = 2 * time.Second
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *Node) standby(why string) {
+	if n.o.Standby != nil {
+		n.o.Standby(why)
 	}
 }
 
@@ -219,10 +249,8 @@ func (n *Node) announce(ctx context.Context, fence store.Fence) error {
 		case ctx.Err() == nil && !told:
 			n.o.Logger.Warn("cannot announce this node to the others; trying on", "error", err)
 		}
-		select {
-		case <-time.After(announcePause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep(ctx, announcePause); err != nil {
+			return err
 		}
 	}
 }
@@ -230,8 +258,14 @@ func (n *Node) announce(ctx context.Context, fence store.Fence) error {
 // awaitUndrained waits until the node is not being drained.
 func (n *Node) awaitUndrained(ctx context.Context) error { return n.awaitDraining(ctx, false) }
 
-// awaitDrained waits until the node is being drained.
-func (n *Node) awaitDrained(ctx context.Context) error { return n.awaitDraining(ctx, true) }
+// awaitDrained returns ErrDraining once the node is being drained, registry.ErrRemoved once it was removed, or the
+// cause of the end of ctx.
+func (n *Node) awaitDrained(ctx context.Context) error {
+	if err := n.awaitDraining(ctx, true); err != nil {
+		return err
+	}
+	return ErrDraining
+}
 
 func (n *Node) awaitDraining(ctx context.Context, want bool) error {
 	for {

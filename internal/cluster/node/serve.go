@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"net"
 	"net/http"
 	"sync"
@@ -19,7 +18,10 @@ import (
 const maxConns = 4096
 
 // mounted is the API of the controller, while that is on this node.
-type mounted struct{ handler atomic.Pointer[http.Handler] }
+type mounted struct {
+	handler atomic.Pointer[http.Handler]
+	epoch   *atomic.Uint64 // of the lease of the node
+}
 
 // ServeHTTP implements http.Handler.
 func (m *mounted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -27,11 +29,11 @@ func (m *mounted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*h).ServeHTTP(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Coppice-Api", api.Version)
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(api.Failure{Error: "no controller answers: this node is not, or no longer, it",
-		Code: "no_controller"})
+	why := "this node is not, or no longer, it; another one takes over soon"
+	if m.epoch.Load() == 0 {
+		why = "this node has lost its lease, because the store does not answer, and waits for it"
+	}
+	api.RespondNoController(w, why)
 }
 
 // serve does what lasts as long as the process, until ctx ends.
@@ -91,9 +93,9 @@ func (n *Node) follow(ctx context.Context) {
 				return dialNode(ctx, peer.Address, n.o.Current, mtls.Peer{Name: peer.Name, Key: [32]byte(peer.Key)})
 			})
 		}
-		if c.Node != n.o.Name && c.Node != "" && !c.Down && c != told && n.o.Standby != nil {
+		if c.Node != n.o.Name && c.Node != "" && !c.Down && c != told {
 			told = c
-			n.o.Standby(c)
+			n.standby("the controller is node " + c.Node)
 		}
 		for same := true; same; {
 			select {

@@ -1,0 +1,223 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/plaintext"
+	"github.com/coppice-dev/coppice/internal/store/etcd"
+)
+
+// NewNode returns the commands about the nodes of the fleet.
+func NewNode(s *command.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Show, drain and remove the nodes of a fleet",
+		Long: `Show, drain and remove nodes: the machines of a fleet. coppice cluster init and coppice cluster
+join make them. These commands need the store of the fleet, but no daemon.`,
+	}
+	cmd.AddCommand(newNodeList(s), newNodeShow(s), newNodeDrain(s), newNodeRemove(s))
+	return cmd
+}
+
+const nodeMissing = "the name of a node is missing; coppice node ls lists them"
+
+func newNodeList(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the nodes of the fleet",
+		Long: `List the nodes of the fleet. AGENTS are those that run on a node, or have run there last.
+A node that is lost was stopped, or is cut off from the store: its agents have stopped, or do
+so within their grace.`,
+		Args: command.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all := []nodes.Info{}
+			err := asNode(s, file, "coppice node ls", func(ctx context.Context, _ nodeOf, db *etcd.Store) (err error) {
+				all, err = nodes.List(ctx, db)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return s.Print(all, func(p terminal.Paint, width int) []string { return nodeTable(all, p, width) })
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	command.ConfigFlag(cmd, &file)
+	s.JSONFlag(cmd, "an array")
+	return cmd
+}
+
+func newNodeShow(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a node of the fleet with its agents",
+		Args:  command.One("node", nodeMissing),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var n nodes.Info
+			find := func(ctx context.Context, _ nodeOf, db *etcd.Store) (err error) {
+				n, _, err = nodes.Find(ctx, db, args[0])
+				return err
+			}
+			if err := asNode(s, file, "coppice node show", find); err != nil {
+				return codedNode(err)
+			}
+			return s.Print(n, func(p terminal.Paint, width int) []string { return nodeLines(n, time.Now(), p, width) })
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	command.ConfigFlag(cmd, &file)
+	s.JSONFlag(cmd, "an object")
+	return cmd
+}
+
+func newNodeDrain(s *command.Streams) *cobra.Command {
+	var file string
+	var undo bool
+	cmd := &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Drain a node: others take over its work",
+		Long: `Drain a node, for example before its machine is shut down: it takes no agents, and does not
+become the controller. If it is the controller, it stops the agents in order, and another
+node starts them. It is refused if no other node is ready. With --undo the node takes agents
+again.`,
+		Args: command.One("node", nodeMissing),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var state nodes.State
+			drain := func(ctx context.Context, _ nodeOf, db *etcd.Store) (err error) {
+				state, err = nodes.Drain(ctx, db, args[0], !undo)
+				return err
+			}
+			if err := asNode(s, file, "coppice node drain", drain); err != nil {
+				return codedNode(err)
+			}
+			return s.PrintLines(fmt.Sprintf("node %s is %s", plaintext.Line(args[0]), state))
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	command.ConfigFlag(cmd, &file)
+	cmd.Flags().BoolVar(&undo, "undo", false, "the node takes agents again")
+	return cmd
+}
+
+func newNodeRemove(s *command.Streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "rm NAME",
+		Short: "Remove a node that no longer runs from the fleet",
+		Long: `Remove a node from the fleet. The others no longer admit it, until it joins again. A node
+that runs is not removed: stop its daemon first.`,
+		Args: command.One("node", nodeMissing),
+		RunE: func(_ *cobra.Command, args []string) error {
+			err := asNode(s, file, "coppice node rm", func(ctx context.Context, _ nodeOf, db *etcd.Store) error {
+				return nodes.Remove(ctx, db, args[0])
+			})
+			if err != nil {
+				return codedNode(err)
+			}
+			return s.PrintLines("node " + plaintext.Line(args[0]) + " is removed")
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	command.ConfigFlag(cmd, &file)
+	return cmd
+}
+
+// codedNode adds the exit code.
+func codedNode(err error) error {
+	if errors.Is(err, registry.ErrUnknown) {
+		return command.Exit(command.ExitNotFound, err)
+	}
+	return err
+}
+
+// nodeState returns the state of a node, with whether it is the controller.
+func nodeState(n nodes.Info) string {
+	if n.Controller {
+		return string(n.State) + ", controller"
+	}
+	return string(n.State)
+}
+
+func paintNode(p terminal.Paint, s nodes.State, text string) string {
+	switch s {
+	case nodes.Ready:
+		return p.Green(text)
+	case nodes.Draining:
+		return p.Yellow(text)
+	case nodes.Lost:
+		return p.Red(text)
+	}
+	return p.Dim(text)
+}
+
+// nodeTable shows nodes.
+func nodeTable(all []nodes.Info, p terminal.Paint, width int) []string {
+	header := []string{"NAME", "STATE", "AGENTS", "ADDRESS", "LABELS", "VERSION"}
+	var rows [][]string
+	for _, n := range all {
+		rows = append(rows, []string{
+			n.Name, nodeState(n), agentsOn(n), terminal.Cell(n.Address), terminal.Cell(labelsOf(n)),
+			terminal.Cell(n.Version),
+		})
+	}
+	bold := terminal.BoldHeader(p)
+	return terminal.Table(header, rows, width, func(row, column int, text string) string {
+		if row > 0 && column == 1 {
+			return paintNode(p, all[row-1].State, text)
+		}
+		return bold(row, column, text)
+	})
+}
+
+// agentsOn returns the number of agents on a node, of those that it takes.
+func agentsOn(n nodes.Info) string {
+	text := strconv.Itoa(len(n.Paths))
+	if n.Capacity > 0 {
+		text += " of " + strconv.Itoa(n.Capacity)
+	}
+	return text
+}
+
+func labelsOf(n nodes.Info) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+		all = append(all, name+"="+n.Labels[name])
+	}
+	return strings.Join(all, " ")
+}
+
+// nodeLines shows one node.
+func nodeLines(n nodes.Info, now time.Time, p terminal.Paint, width int) []string {
+	lines := []string{p.Bold(plaintext.Line(n.Name)) + " " + paintNode(p, n.State, nodeState(n))}
+	field := func(label, text string) {
+		if text != "" {
+			line := "  " + p.Dim(fmt.Sprintf("%-8s", label)) + plaintext.Line(text)
+			lines = append(lines, terminal.WrapAll([]string{line}, 10, width)...)
+		}
+	}
+	field("address", n.Address)
+	field("labels", labelsOf(n))
+	field("version", n.Version)
+	field("joined", terminal.Clock(n.Joined, now))
+	field("agents", agentsOn(n))
+	for _, path := range n.Paths {
+		field("", path)
+	}
+	return lines
+}
