@@ -197,6 +197,9 @@ func TestClusterJoin(t *testing.T) {
 	second.says([]string{"cluster", "token", "ls"}, "EXPIRES", good[9:17])
 	second.says(joins(good, "--capacity", "3"), "node two", "gpu=", "3 agents")
 
+	bare := newFleet(t, "") // whose file has no agent
+	bare.says(joins(good, "--name", "bare", "--advertise", "10.0.0.4:7420"), "node bare of the fleet")
+
 	other := newFleet(t, agentTOML("a", sleeper))
 	other.do(initArgs("--store", c.URL("other"), "--name", "three", "--advertise", "10.0.0.3:7420")...)
 	other.wantFailure(1, joins(good), "another fleet", other.nodeFile(""))
@@ -228,6 +231,18 @@ func TestClusterInitState(t *testing.T) {
 	fresh.says(initArgs("--capacity", "1"), "1 agent") // of a node, whatever is in the file
 	broken := newFleet(t, "[project\n")
 	broken.wantFailure(78, initArgs("--store", url), "coppice.toml")
+}
+
+// A command whose store hangs ends with an error that names it.
+func TestClusterSilentStore(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	f := newFleet(t, agentTOML("a", sleeper))
+	f.do(initArgs("--store", c.URL("fleet"), "--name", "one", "--advertise", "10.0.0.1:1")...)
+	c.Pause(0)
+	f.wantFailure(1, []string{"cluster", "token"}, c.URL("fleet"))
+	c.Continue(0)
+	f.says([]string{"cluster", "token", "ls"}, "no tokens")
 }
 
 // An agent makes no nodes and no tokens.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -59,7 +60,7 @@ coppice store copy sqlite URL first.`,
 func initialize(s *command.Streams, what, file, url string, c member.Change, fresh bool) (lines []string, err error) {
 	err = change(file, what, func(ctx context.Context, n nodeOf) error {
 		l, err := n.locate(url)
-		if err != nil {
+		if err = cmp.Or(err, n.invalid); err != nil {
 			return err
 		}
 		var r member.Result

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -68,6 +69,7 @@ type nodeOf struct {
 	project project.Project
 	member  *member.Member // nil if it is none
 	runs    bool           // its daemon
+	invalid error          // why the file of the project cannot be used, unless there is a member
 }
 
 // change calls do while no daemon of the project starts. A daemon may run only if the machine is a node: it would have
@@ -83,13 +85,16 @@ func change(file, what string, do func(context.Context, nodeOf) error) (err erro
 	}
 	if n.member == nil {
 		tree, _, err := load.Tree(path)
-		if _, ok := errors.AsType[config.Errors](err); ok {
+		switch _, invalid := errors.AsType[config.Errors](err); {
+		case err == nil:
+			n.project = p.WithPersistence(tree.Persistence)
+		case errors.Is(err, fs.ErrNotExist):
 			return command.Exit(command.ExitConfig, err)
+		case invalid:
+			n.invalid = command.Exit(command.ExitConfig, err)
+		default:
+			n.invalid = err
 		}
-		if err != nil {
-			return err
-		}
-		n.project = p.WithPersistence(tree.Persistence)
 	}
 	lock, err := p.LockOffline()
 	_, n.runs = errors.AsType[*project.LockedError](err)

@@ -27,7 +27,7 @@ type recorder struct {
 	address string
 	l       net.Listener
 	wait    sync.WaitGroup
-	got     safeBuffer
+	got     clustertest.Buffer
 }
 
 func record(t *testing.T, config *tls.Config) *recorder {

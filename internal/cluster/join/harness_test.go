@@ -1,7 +1,6 @@
 package join
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -34,30 +33,12 @@ type fleet struct {
 	tokens  *jointoken.Store
 	first   *identity.Identity
 	address string
-	log     *safeBuffer
+	log     *clustertest.Buffer
 
 	mu     sync.Mutex
 	nodes  map[string][32]byte
 	bundle func() ([]byte, error)
 	broken error // what registering a node returns
-}
-
-// safeBuffer is a buffer for concurrent use.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -70,7 +51,7 @@ func newFleet(t *testing.T) *fleet {
 func newFleetIn(t *testing.T, s store.Store) *fleet {
 	t.Helper()
 	f := &fleet{
-		Fleet: clustertest.New(t), nodes: make(map[string][32]byte), log: &safeBuffer{},
+		Fleet: clustertest.New(t), nodes: make(map[string][32]byte), log: &clustertest.Buffer{},
 		bundle: func() ([]byte, error) { return []byte("etcd://10.0.0.1:2379"), nil },
 	}
 	f.tokens = jointoken.NewStore(s, slog.New(slog.NewTextHandler(f.log, nil)))

@@ -1,7 +1,6 @@
 package member
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cluster/authority"
+	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
 	"github.com/coppice-dev/coppice/internal/cluster/pki"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
@@ -34,24 +33,6 @@ func (b *broken) Snapshot(ctx context.Context, prefix string) ([]store.Record, s
 	return b.Store.Snapshot(ctx, prefix)
 }
 
-// safeBuffer is a buffer for concurrent use.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // A certificate is renewed when two thirds of its life are over, or within an hour of the return of the store.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +41,7 @@ func TestRun(t *testing.T) {
 		dir := nodeDir(t)
 		m := mustInit(t, dir, s, location(t, "1"), here("a"))
 		first := m.Current()
-		var log safeBuffer
+		var log clustertest.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
