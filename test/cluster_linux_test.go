@@ -140,6 +140,7 @@ func (f *fleet) testTokens() {
 // A machine joins with a token at a node that serves it, and is then a node like the first one.
 func TestClusterJoin(t *testing.T) {
 	t.Parallel()
+	detectRaces(t)
 	c := etcdtest.Start(t, etcdtest.Options{Members: 1, TLS: true})
 	f, second := newFleet(t, agentTOML("a", sleeper)), newFleet(t, agentTOML("a", sleeper))
 	f.do(initArgs("--store", c.URL("fleet"), "--name", "one", "--advertise", "127.0.0.1:1")...)

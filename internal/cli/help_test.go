@@ -151,3 +151,33 @@ func TestFilled(t *testing.T) {
 		}
 	}
 }
+
+// A command that does something itself and also groups others shows both, and rejects words that are no command.
+func TestHelpOfGroupThatRuns(t *testing.T) {
+	t.Parallel()
+	root := newRoot(&command.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
+	runs := 0
+	eachCommand(root, func(cmd *cobra.Command) {
+		if !cmd.HasSubCommands() || !runsAlone(cmd) {
+			if cmd.HasSubCommands() && strings.Contains(helpOf(cmd), "\n  "+cmd.CommandPath()+" [flags]\n") {
+				t.Errorf("%s --help has a usage without a command", cmd.CommandPath())
+			}
+			return
+		}
+		runs++
+		for _, usage := range []string{"\n  " + cmd.CommandPath() + " [flags]\n", "\n  " + cmd.CommandPath() + " COMMAND\n"} {
+			if !strings.Contains(helpOf(cmd), usage) {
+				t.Errorf("%s --help has no %q", cmd.CommandPath(), usage)
+			}
+		}
+		if text := manPage(cmd); strings.Count(text, `\fB`+cmd.CommandPath()+`\fR`) < 2 {
+			t.Errorf("the manual page of %s has one usage:\n%s", cmd.CommandPath(), text)
+		}
+		if err := cmd.Args(cmd, []string{"x"}); command.ExitCode(err) != command.ExitUsage {
+			t.Errorf("%s x: %v", cmd.CommandPath(), err)
+		}
+	})
+	if runs == 0 {
+		t.Error("no command is one")
+	}
+}
