@@ -1,6 +1,7 @@
 package deadline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +13,9 @@ import (
 type state struct {
 	seen     bool // the file was read once
 	deadline Deadline
-	err      error // of the last reading, if the deadline stands nevertheless or is over because of it
-	told     bool  // the end of this deadline was reported
+	last     Instant // the last time that was read, also when it is no longer in the file
+	err      error   // of the last reading, if the deadline stands nevertheless or is over because of it
+	told     bool    // the end of this deadline was reported
 }
 
 // read takes in the result of a reading of the file.
@@ -29,6 +31,7 @@ func (s *state) read(d Deadline, err error) {
 		s.deadline = Deadline{}
 	}
 	s.err = err
+	s.last = cmp.Or(s.deadline.until, s.last)
 	if s.deadline.none || s.deadline.until > before.until {
 		s.told = false
 	}
@@ -50,6 +53,10 @@ func (s *state) next(now Instant) (at Instant, over error) {
 	}
 	return 0, runtime.ErrDeadline
 }
+
+// end returns when the deadline that is over has come: agents have their grace from then on, also if this process was
+// paused and the file no longer has its time.
+func (s *state) end(now Instant) Instant { return min(cmp.Or(s.last, now), now) }
 
 // check returns the error of a start.
 func (s *state) check(now Instant) error {

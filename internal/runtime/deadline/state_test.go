@@ -1,6 +1,7 @@
 package deadline
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"testing"
@@ -22,6 +23,7 @@ func TestState(t *testing.T) {
 		next     Instant
 		over     bool // told now
 		fenced   bool
+		end      Instant // of the deadline that is over; now if 0
 	}
 	at := func(i Instant) Deadline { return Deadline{until: i} }
 	for name, steps := range map[string][]step{
@@ -45,6 +47,11 @@ func TestState(t *testing.T) {
 			{now: 5, deadline: at(10), next: 10},
 			{now: 6, over: true, fenced: true},
 			{now: 7, deadline: at(9), next: 9}, // earlier than the one before
+			{now: 9, deadline: at(9), over: true, fenced: true},
+		},
+		"paused, and expired meanwhile": {
+			{now: 5, deadline: at(10), next: 10},
+			{now: 20, over: true, fenced: true, end: 10},
 		},
 		"lifted": {
 			{now: 5, deadline: at(10), next: 10},
@@ -75,6 +82,9 @@ func TestState(t *testing.T) {
 			fenced := s.check(c.now)
 			if next != c.next || (over != nil) != c.over || (fenced != nil) != c.fenced {
 				t.Errorf("%s, step %d: %d, %v, %v; want %+v", name, i, next, over, fenced, c)
+			}
+			if end := s.end(c.now); over != nil && c.end != 0 && end != c.end || end > c.now {
+				t.Errorf("%s, step %d: over since %d, want %d", name, i, end, cmp.Or(c.end, c.now))
 			}
 			if over != nil && !errors.Is(over, runtime.ErrDeadline) || fenced != nil && !errors.Is(fenced, runtime.ErrFenced) {
 				t.Errorf("%s, step %d: %v, %v", name, i, over, fenced)

@@ -21,7 +21,7 @@ type Watcher struct {
 }
 
 // Watch watches a file, and calls over, in a goroutine of its own, once for each deadline that has come and was not
-// moved. at is the deadline, or now if it cannot be told. why wraps runtime.ErrDeadline.
+// moved. at is the deadline, or now if it cannot be told or has not come yet. why wraps runtime.ErrDeadline.
 //
 // After that, and while there is no deadline, the Watcher rests until Check is called: nothing may be started without
 // that.
@@ -73,11 +73,7 @@ func (w *Watcher) check() error {
 	}
 	w.alarm.set(at)
 	if why != nil {
-		end := w.state.deadline.until
-		if end == 0 {
-			end = now
-		}
-		go w.over(end, why)
+		go w.over(w.state.end(now), why)
 	}
 	return w.state.check(now)
 }
