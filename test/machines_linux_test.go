@@ -1,0 +1,214 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/election"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
+	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
+)
+
+// machines is a fleet of several machines: directories of this one, each with its own way to etcd.
+type machines struct {
+	t      *testing.T
+	etcd   *etcdtest.Cluster
+	prefix string // of the store
+	locks  locks
+	toml   string
+	all    []*machine
+	agents []string // names of those that hold a lock
+}
+
+// machine is one of them. It is a node of the same name.
+type machine struct {
+	*fleet
+	name    string
+	listen  string
+	url     string
+	proxies []*etcdtest.Proxy
+}
+
+// The agents of these fleets.
+const (
+	calmScript     = `exec sleep 100000`
+	parentalScript = `sleep 100000 & sleep 100000 & wait`
+	stubbornScript = `trap "" TERM; while :; do sleep 1000; done`
+)
+
+// Times of these fleets. Agents that do not end when they are asked have stopGrace.
+const (
+	stopGrace = 2 * time.Second
+	leaseTTL  = election.DefaultTTL
+	// moved bounds the time from the loss of a node to agents on another one, on a machine that is busy with other
+	// tests.
+	moved = leaseTTL + stopGrace + 30*time.Second
+)
+
+// newMachines makes a fleet with a calm, a parental and a stubborn agent, and others. No machine is a node yet.
+func newMachines(t *testing.T, c *etcdtest.Cluster, n int, others ...string) *machines {
+	t.Helper()
+	m := &machines{t: t, etcd: c, prefix: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), locks: newLocks(t)}
+	m.toml = m.once("calm", calmScript) + m.once("parental", parentalScript) +
+		m.once("stubborn", stubbornScript) + strings.Join(others, "")
+	for range n {
+		m.add()
+	}
+	t.Cleanup(func() { m.locks.check(t) })
+	return m
+}
+
+// once returns an agent that runs a script with a lock.
+func (m *machines) once(name, script string) string {
+	m.agents = append(m.agents, name)
+	return agentTOML(name, m.locks.script(name, script), fmt.Sprintf("shutdown = { grace = %q }", stopGrace))
+}
+
+// add makes a machine.
+func (m *machines) add() *machine {
+	m.t.Helper()
+	name := fmt.Sprintf("n%d", len(m.all)+1)
+	parent, err := filepath.EvalSymlinks(m.t.TempDir())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	dir := filepath.Join(parent, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	// No connection from 127.0.0.1 takes the port while the daemon does not run.
+	n := &machine{name: name, listen: fmt.Sprintf("127.%d.%d.%d:%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254),
+		10000+rand.IntN(20000))}
+	var endpoints []string
+	for _, member := range m.etcd.Endpoints() {
+		p := etcdtest.NewProxy(m.t, member)
+		n.proxies = append(n.proxies, p)
+		endpoints = append(endpoints, p.Address)
+	}
+	n.url = fmt.Sprintf("etcd://%s/%s", strings.Join(endpoints, ","), m.prefix)
+	n.fleet = fleetIn(m.t, dir, m.toml)
+	m.t.Cleanup(n.heal) // before it is stopped
+	m.all = append(m.all, n)
+	return n
+}
+
+// start makes all machines nodes, and starts them one after the other: the first one is the controller.
+func (m *machines) start() {
+	m.t.Helper()
+	for _, n := range m.all {
+		n.init()
+		n.do("up", "-d")
+	}
+	m.awaitOn(m.all[0])
+	m.awaitReady(m.all[0])
+	m.awaitRunning(m.all[0])
+}
+
+// awaitRunning waits until the log says that all agents run.
+func (m *machines) awaitRunning(on *machine) {
+	m.t.Helper()
+	for _, agent := range m.agents {
+		on.awaitState("t/"+agent, "running")
+	}
+}
+
+// awaitReady waits until all machines are ready, and one is the controller.
+func (m *machines) awaitReady(controller *machine) {
+	m.t.Helper()
+	states := make(map[string]nodes.State)
+	for _, n := range m.all {
+		states[n.name] = nodes.Ready
+	}
+	controller.awaitNodes(controller.name, states)
+}
+
+// await waits until missing returns "".
+func await(t *testing.T, within time.Duration, missing func() string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
+		switch what := missing(); {
+		case what == "":
+			return
+		case time.Since(began) > within:
+			t.Fatalf("after %v: %s", within, what)
+		}
+	}
+}
+
+// last returns the last lives of all agents.
+func (m *machines) last() map[string]life {
+	m.t.Helper()
+	all := make(map[string]life)
+	for _, agent := range m.agents {
+		if lives := m.locks.lives(m.t, agent); len(lives) > 0 {
+			all[agent] = lives[len(lives)-1]
+		}
+	}
+	return all
+}
+
+// awaitOn waits until all agents run on one of some nodes, and returns it.
+func (m *machines) awaitOn(some ...*machine) *machine {
+	m.t.Helper()
+	var on *machine
+	await(m.t, moved, func() string {
+		m.locks.check(m.t)
+		for _, agent := range m.agents {
+			lives := m.locks.lives(m.t, agent)
+			if len(lives) == 0 {
+				return agent + " was never started"
+			}
+			l := lives[len(lives)-1]
+			i := slices.IndexFunc(some, func(n *machine) bool { return n.name == l.node })
+			switch {
+			case i < 0 || on != nil && on != some[i] && agent != m.agents[0]:
+				return fmt.Sprintf("%s was started last on node %s: %v", agent, l.node, l)
+			case !runs(l.pid):
+				return fmt.Sprintf("%s does not run: %v", agent, l)
+			}
+			on = some[i]
+		}
+		return ""
+	})
+	return on
+}
+
+// runs reports whether a process has not ended.
+func runs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	at := strings.LastIndex(string(text), ") ")
+	return err == nil && at > 0 && text[at+2] != 'Z'
+}
+
+// except returns the other machines.
+func (m *machines) except(n *machine) []*machine {
+	return slices.DeleteFunc(slices.Clone(m.all), func(other *machine) bool { return other == n })
+}
+
+// checkDown fails the test unless nothing of the fleet runs.
+func (m *machines) checkDown() {
+	m.t.Helper()
+	for _, n := range m.all {
+		for _, p := range processesIn(m.t, n.dir) {
+			p.awaitEnd(m.t)
+		}
+	}
+}
+
+// unchanged fails the test if an agent was started since.
+func (m *machines) unchanged(since map[string]life) {
+	m.t.Helper()
+	for agent, l := range m.last() {
+		if l != since[agent] || !runs(l.pid) {
+			m.t.Errorf("%s has been started again, or has ended: %+v, was %+v", agent, l, since[agent])
+		}
+	}
+}
