@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,11 +62,33 @@ func Peek(file string, n int) ([]string, error) {
 	defer t.Close()
 	var lines []string
 	add := Texts(func(text string) { lines = append(lines, plaintext.Line(text)) })
-	if err := t.Next(add); err != nil {
-		return nil, err
+	for left, more := t.unread(), true; more && left >= 0; left -= maxSome { // it may grow faster than it is read
+		if more, err = t.Some(add); err != nil {
+			return nil, err
+		}
+		lines = slices.Clone(lines[max(0, len(lines)-n):])
 	}
 	t.Rest(add)
 	return lines[max(0, len(lines)-n):], nil
+}
+
+// unread returns the number of bytes that are not read yet.
+func (t *Tail) unread() (n int64) {
+	for i := range maxKept + 1 {
+		f, err := t.kept(i)
+		if err != nil {
+			break
+		}
+		st, err := f.Stat()
+		f.Close()
+		if err != nil {
+			break
+		}
+		if n += st.Size(); inode(st) == t.inode {
+			return n - t.offset
+		}
+	}
+	return n
 }
 
 // Tail reads a log that is being written and rotated.
