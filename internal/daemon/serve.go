@@ -26,6 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -109,6 +110,9 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 			return err
 		}
 	}
+	if err := m.leaveFleet(); err != nil {
+		return err
+	}
 	db, err := m.project.ServeStore(ctx, o.Logger)
 	if err != nil {
 		return err
@@ -128,6 +132,18 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 			o.Logger.Error("the socket failed", "error", err)
 		}
 	})
+	return err
+}
+
+// leaveFleet lifts the deadline of a machine that was a node of a fleet, and is none any more.
+func (m *machine) leaveFleet() error {
+	if m.project.Deadline() == "" {
+		return nil
+	}
+	until, err := deadline.NewWriter(m.project.DeadlineFile())
+	if err == nil {
+		err = until.Lift()
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -36,9 +37,19 @@ func ReadController(ctx context.Context, s store.Store) (c Controller, err error
 	return c, nil
 }
 
-// Lead writes that this node is the controller. s is fenced by the lease of the controller.
-func (n *Node) Lead(ctx context.Context, s store.Store, epoch uint64) error {
-	return n.write(ctx, s, Controller{Node: n.o.Name, Epoch: epoch, Since: time.Now().UTC().Round(0)})
+// Lead writes that this node is the controller, by which the others find it. s is fenced by the lease of the
+// controller. It gives up when ctx ends, or the lease is lost.
+func (n *Node) Lead(ctx context.Context, s store.Store, epoch uint64) {
+	for {
+		err := n.write(ctx, s, Controller{Node: n.o.Name, Epoch: epoch, Since: time.Now().UTC().Round(0)})
+		if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrFenced) {
+			return
+		}
+		n.o.Logger.Warn("the other nodes are not told that this one is the controller; trying on", "error", err)
+		if sleep(ctx, announcePause) != nil {
+			return
+		}
+	}
 }
 
 // StopFleet tells all nodes to end, as this one does, because the fleet was stopped.

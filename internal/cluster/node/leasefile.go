@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/coppice-dev/coppice/internal/private"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -34,7 +34,7 @@ func (f leaseFile) load() leases {
 	if err != nil || json.Unmarshal(text, &saved) != nil {
 		return leases{}
 	}
-	boot, err := proc.BootID()
+	boot, err := deadline.BootID()
 	if err != nil || saved.Boot != boot || saved.Path != f.path {
 		return leases{}
 	}
@@ -42,7 +42,7 @@ func (f leaseFile) load() leases {
 }
 
 func (f leaseFile) save(l leases, logger *slog.Logger) {
-	boot, err := proc.BootID()
+	boot, err := deadline.BootID()
 	var text []byte
 	if err == nil {
 		text, err = json.Marshal(savedLeases{l, boot, f.path})

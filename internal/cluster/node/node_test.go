@@ -182,9 +182,7 @@ func (p *process) end() error {
 // lead has a term answer requests with the name of its node until it ends.
 func (p *process) lead(x *term) {
 	p.f.t.Helper()
-	if err := p.n.Lead(p.f.t.Context(), fenced.New(p.f.s, x.lease.Fence()), x.lease.Fence().Epoch); err != nil {
-		p.f.t.Fatal(err)
-	}
+	p.n.Lead(p.f.t.Context(), fenced.New(p.f.s, x.lease.Fence()), x.lease.Fence().Epoch)
 	p.n.Mount(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, p.name) }))
 	context.AfterFunc(x.ctx, func() { p.n.Mount(nil) })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
-// bootID returns the ID of this boot.
-func bootID() (string, error) { return proc.BootID() }
+// BootID returns the ID of this boot.
+func BootID() (string, error) { return proc.BootID() }
 
 // Now returns the time.
 func Now() (Instant, error) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID returns the ID of this boot.
-func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+// BootID returns the ID of this boot.
+func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 
 // Now returns the time. On macOS this clock goes on while the machine sleeps.
 func Now() (Instant, error) {

@@ -118,7 +118,7 @@ func load(path string) (Deadline, error) {
 	if err != nil {
 		return Deadline{}, fmt.Errorf("reading a deadline: %w", err)
 	}
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return Deadline{}, fmt.Errorf("reading a deadline: %w", err)
 	}
@@ -175,7 +175,7 @@ type Writer struct {
 
 // NewWriter returns a Writer of a file, which may be missing or damaged. It writes nothing yet.
 func NewWriter(path string) (*Writer, error) {
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return nil, fmt.Errorf("writing deadlines: %w", err)
 	}

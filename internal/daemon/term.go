@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cluster/election"
+	"github.com/coppice-dev/coppice/internal/cluster/node"
+	"github.com/coppice-dev/coppice/internal/cluster/placing"
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/fenced"
+	"github.com/coppice-dev/coppice/supervisor"
+)
+
+// term is the controller of the fleet until ctx ends.
+func (m *machine) term(ctx context.Context, n *node.Node, db store.Store, l store.Lease) (abandon bool, err error) {
+	m.leads.Store(true)
+	defer m.leads.Store(false)
+	m.Logger.Info("this node is the controller of the fleet now", "node", n.Name(), "epoch", l.Fence().Epoch)
+	mine := fenced.New(db, l.Fence())
+	end, err := m.lead(ctx, n, mine, l.Fence().Epoch)
+	_, unopened := errors.AsType[*openError](err)
+	switch {
+	case errors.Is(context.Cause(ctx), election.ErrLost):
+		m.Logger.Warn("this node is no longer the controller of the fleet; its agents are stopped", "node", n.Name())
+		m.stopHere(ctx, n)
+		return false, node.ErrSteppedDown
+	case unopened && ctx.Err() == nil && isOfStore(err):
+		return false, fmt.Errorf("%w: %w", node.ErrRetry, err)
+	case end.asked && end.kept:
+		return true, err
+	case end.asked:
+		return false, errors.Join(err, n.StopFleet(context.WithoutCancel(ctx), mine, l.Fence().Epoch))
+	}
+	return false, err
+}
+
+// isOfStore reports whether an error may pass, because it says something of the store alone.
+func isOfStore(err error) bool {
+	return store.Refused(err) || errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrFenced) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// lead runs the controller.
+func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, epoch uint64) (ending, error) {
+	if loaded := m.load(); loaded.Err == nil {
+		m.loaded = loaded
+	} else {
+		m.Logger.Warn("the files of the project have errors; the fleet runs with what was read before", "error",
+			loaded.Err)
+	}
+	lost := make(chan string, 16)
+	places, err := placing.Open(ctx, placing.Options{
+		Store: mine, Node: n.Name(), Epoch: n.Epoch, Logger: m.Logger, Lost: func(node string) {
+			select {
+			case lost <- node:
+			default: // of so many at once, some are not logged
+			}
+		},
+	})
+	if err != nil {
+		return ending{}, &openError{err}
+	}
+	var runtimes []runtime.Runtime
+	for _, local := range m.runtimes {
+		rt := placing.New(local, places)
+		err := rt.Sweep(ctx, func(ctx context.Context, path string) error {
+			return agent.Evict(ctx, local, path, supervisor.DefaultShutdown)
+		})
+		if err != nil {
+			return ending{}, &openError{err}
+		}
+		runtimes = append(runtimes, rt)
+	}
+	looking := newBackground()
+	defer looking.end()
+	looking.run(places.Run)
+	end, err := m.control(ctx, Options{Store: mine, Runtimes: runtimes, Node: n, Lost: lost},
+		func(ctx context.Context, s *api.Server) {
+			looking.run(func(context.Context) { n.Lead(ctx, mine, epoch) })
+			s.ServeForwarded(ctx, n.Mount)
+		})
+	if !errors.Is(context.Cause(ctx), election.ErrLost) {
+		if err := places.Settle(context.WithoutCancel(ctx), m.runtimes); err != nil {
+			m.Logger.Warn("the next controller does not know at once that the agents have ended here", "error", err)
+		}
+	}
+	return end, err
+}
+
+// followLost logs the loss of nodes, until ctx ends.
+func (c *Controller) followLost(ctx context.Context) {
+	for {
+		select {
+		case name := <-c.opts.Lost:
+			c.log.Append(event.Event{
+				Type: event.NodeLost, Actor: "controller",
+				Message: fmt.Sprintf("node %s is lost: its lease has ended; its agents are started elsewhere when "+
+					"they have had time to stop", name),
+			}.With(map[string]any{"node": name}))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stopHere stops all agents of this node, and returns when none runs any more.
+func (m *machine) stopHere(ctx context.Context, n *node.Node) {
+	ctx = context.WithoutCancel(ctx) // until it is done, others must not have the lease of this node
+	if err := n.Expire(); err != nil {
+		m.Logger.Error("agents could still be started here", "error", err)
+	}
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		err := agent.StopAll(ctx, m.runtimes)
+		if err == nil {
+			err = m.jobs.End(ctx)
+		}
+		if err == nil {
+			return
+		}
+		m.Logger.Error("cannot stop all agents of this node; trying on", "error", err)
+		time.Sleep(pause) //nolint:forbidigo // there is nothing to wait for
+	}
+}
