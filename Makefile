@@ -23,10 +23,12 @@ OTHERS  = $(LONG) $(filter-out $(patsubst ./%,$(shell $(GO) list -m)/%,$(DRAWN) 
 RERUN   := $(if $(CI),--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race)
 TESTSUM = $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary=skipped $(RERUN)
 FUZZTIME ?= 30s
+# Of make chaos-cluster.
+ROUNDS  ?= 60
 PREFIX  ?= /usr/local
 TO      = $(DESTDIR)$(PREFIX)
 
-.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos fuzz cron-long test-clis midnight screenshots web-load generate clean
+.PHONY: demo build install test test-others test-drawn test-bench random deps lint bench chaos chaos-cluster fuzz cron-long test-clis midnight screenshots web-load generate clean
 
 ## demo: build coppice and watch it heal a small fleet (15 s)
 demo: build
@@ -83,6 +85,10 @@ chaos: build
 	$(GO) run ./tools/chaos -beliefs -agents 8 -rounds 500 -per-shim 32
 	$(GO) run ./tools/chaos -orders -rounds 100 -runs 1000
 	$(GO) run ./tools/chaos -pipeline -rounds 100
+
+## chaos-cluster: kill, stop, pause and cut off the nodes of a fleet of 300 agents, and the members of its etcd, at random, ROUNDS times; SEED draws another order. Best as root, which has a network for each (15 minutes)
+chaos-cluster: build
+	$(GO) run ./tools/chaos -cluster -agents 300 -rounds $(ROUNDS) -seed $(SEED)
 
 ## random: draw other cases than make test does, and twenty times as many
 random:

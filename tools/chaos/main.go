@@ -9,6 +9,9 @@
 // daemon while orders fire: each firing runs once, and none is forgotten. With
 // -pipeline it kills daemons, workers, stages and git commands while a backlog
 // goes through a pipeline: each task ends as if nothing had been killed.
+// With -cluster it kills, stops, pauses and cuts off the nodes of a fleet of
+// several machines, and the members of its etcd: no agent ever runs twice, others
+// take over in time, and nothing that was acknowledged is lost.
 package main
 
 import (
@@ -48,6 +51,8 @@ func main() {
 	orders := flag.Bool("orders", false, "kill the daemon while orders fire")
 	flag.IntVar(&o.divided, "divided", 21, "with -pipeline: how many tasks are divided; 13 are not")
 	pipelines := flag.Bool("pipeline", false, "kill all kinds of processes while tasks go through a pipeline")
+	clusters := flag.Bool("cluster", false, "let machines of a fleet fail, and the etcd that it has")
+	flag.StringVar(&o.etcd, "etcd", etcdProgram, "with -cluster: the program of the server")
 	flag.IntVar(&o.runs, "runs", 1000, "with -orders: how many runs there are at least")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "chaos")
@@ -67,6 +72,9 @@ func main() {
 	if *pipelines {
 		trial = runPipeline
 	}
+	if *clusters {
+		trial, o.namespaces = runCluster, true
+	}
 	if err := trial(o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -82,6 +90,10 @@ type options struct {
 	rounds, runs     int
 	divided          int
 	seed             uint64
+	etcd             string        // the program of the server
+	namespaces       bool          // of the network, if the machine allows them
+	slack            time.Duration // added to the targets
+	first            string        // the fault of the first round, which others follow in their order; random if empty
 	dir              string
 	say              func(format string, args ...any)
 }

@@ -71,10 +71,7 @@ func (c *Cluster) Continue(i int) {
 // Restart starts a member that was killed.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
-	if err := c.run(i); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.await(i); err != nil {
+	if err := c.Start(i); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ type Proxy struct {
 	mode    mode
 	changed chan struct{} // closed when the mode changes
 	work    sync.WaitGroup
+	l       net.Listener
 }
 
 type mode int
@@ -29,19 +30,33 @@ const (
 // NewProxy starts a proxy to a member, which ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := RunProxy(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Address: l.Addr().String(), target: target, open: map[net.Conn]bool{}, changed: make(chan struct{})}
-	p.work.Go(func() { p.serve(l) })
-	t.Cleanup(func() {
-		l.Close()
-		p.Pass()
-		p.Cut()
-		p.work.Wait()
-	})
+	t.Cleanup(p.Close)
 	return p
+}
+
+// RunProxy starts a proxy for a program that is no test. The caller ends it with Close.
+func RunProxy(target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		Address: l.Addr().String(), target: target, open: map[net.Conn]bool{}, changed: make(chan struct{}), l: l,
+	}
+	p.work.Go(p.serve)
+	return p, nil
+}
+
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
+	p.l.Close()
+	p.Pass()
+	p.Cut()
+	p.work.Wait()
 }
 
 // Pass lets everything through; Silence nothing, and Mute only requests.
@@ -81,9 +96,9 @@ func (p *Proxy) Cut() {
 	}
 }
 
-func (p *Proxy) serve(l net.Listener) {
+func (p *Proxy) serve() {
 	for {
-		client, err := l.Accept()
+		client, err := p.l.Accept()
 		if err != nil {
 			return
 		}

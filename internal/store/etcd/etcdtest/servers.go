@@ -218,6 +218,14 @@ func (c *Servers) Kill(i int) {
 	m.running = nil
 }
 
+// Start starts a member that was killed, and returns when it serves.
+func (c *Servers) Start(i int) error {
+	if err := c.run(i); err != nil {
+		return err
+	}
+	return c.await(i)
+}
+
 // Stop kills all members.
 func (c *Servers) Stop() {
 	for i := range c.members {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The short form of make chaos-cluster: the controller's node is cut off, its machine is paused, and its daemon is
+// stopped.
+func TestClusterChaos(t *testing.T) {
+	t.Parallel()
+	coppice := build(t)
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	o := options{coppice: coppice, etcd: "../../" + etcdProgram, agents: 20, perShim: 8, rounds: 3, seed: seed,
+		dir: t.TempDir(), say: t.Logf, slack: time.Minute, first: "cut of the controller's node"}
+	if err := runCluster(o); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+}
+
+// The journal finds what it is there for.
+func TestClusterJournal(t *testing.T) {
+	t.Parallel()
+	self := strconv.Itoa(os.Getpid())
+	for name, c := range map[string]struct {
+		lines, violations, err string
+	}{
+		"well":          {"a n1 1 " + self + " 5.25\nb n1 1 " + self + " 6\n", "", ""},
+		"half a line":   {"a n1 1 " + self + " 5\nb n1 1 " + self + " 6\nb n", "", ""},
+		"twice":         {"a n1 1 " + self + " 5\nb n1 1 " + self + " 6\n", "b of n2", "twice at the same time"},
+		"not started":   {"a n1 1 " + self + " 5\n", "", "1 of 2 agents"},
+		"gone":          {"a n1 1 " + self + " 5\nb n1 1 999999999 6\n", "", "1 agents do not run"},
+		"two nodes":     {"a n1 1 " + self + " 5\nb n2 1 " + self + " 6\n", "", "do on these nodes"},
+		"old life":      {"a n1 2 " + self + " 5\na n2 2 " + self + " 6\n", "", "was started after 2"},
+		"not a line":    {"a n1\n", "", "line"},
+		"started twice": {"a n1 1 1 5\na n1 2 " + self + " 6\nb n1 1 " + self + " 6\n", "", "a was started 2 times"},
+	} {
+		j, err := newClusterJournal(filepath.Join(t.TempDir(), "shared"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(j.dir, "journal"), []byte(c.lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.violations != "" {
+			if err := os.WriteFile(filepath.Join(j.dir, "violations"), []byte(c.violations), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		node, err := j.running(2)
+		if err == nil {
+			err = j.quiet(1)
+		}
+		switch {
+		case c.err == "" && (err != nil || node != "n1" || j.latest() != 6*time.Second):
+			t.Errorf("%s: %s, %v, %v", name, node, j.latest(), err)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%s: %v, want %s", name, err, c.err)
+		}
+	}
+}
+
+func TestReadyNodes(t *testing.T) {
+	t.Parallel()
+	all := `[{"name":"n0","state":"ready","controller":true},{"name":"n1","state":"ready"},{"name":"n2","state":"ready"}]`
+	if leaders, err := readyNodes(all); err != nil || leaders != 1 {
+		t.Errorf("%d, %v", leaders, err)
+	}
+	if leaders, _ := readyNodes(strings.ReplaceAll(all, `"ready"}`, `"ready","controller":true}`)); leaders != 3 {
+		t.Errorf("%d", leaders)
+	}
+	for _, bad := range []string{"", "[]", strings.Replace(all, "ready", "lost", 1)} {
+		if _, err := readyNodes(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestClusterTimes(t *testing.T) {
+	t.Parallel()
+	c := clusterTimes{}
+	c.add("kill", "agents", elsewhereTarget)
+	c.add("kill", "agents", time.Second)
+	c.add("kill", "old agents", time.Hour)
+	table := strings.Join(c.table(), "\n")
+	if err := c.late(0); err != nil || !strings.Contains(table, " 2   15.00s   15.00s      15s") {
+		t.Errorf("%v\n%s", err, table)
+	}
+	c.add("kill", "controller", takeoverTarget+time.Second)
+	if err := c.late(0); err == nil || !strings.Contains(err.Error(), "controller after 13s") {
+		t.Error(err)
+	}
+	if err := c.late(time.Minute); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// onceScript is an agent that holds a lock while it runs, and notes if another one has it: SHARED NAME KIND. It needs
+// no child, since what an agent has started outlives a shim that is killed. All times are on the clock of
+// /proc/uptime.
+const onceScript = `read -r era < "$1/era"
+exec 9>> "$1/$2.$era.lock"
+flock -n -E 75 9
+case $? in
+0) ;;
+75) echo "$2 of ${PWD##*/}, incarnation $COPPICE_INCARNATION" >> "$1/violations"; exit 1;;
+*) exit 1;;
+esac
+[ "$3" = calm ] || trap "" TERM
+read -r up rest < /proc/uptime
+echo "$2 ${PWD##*/} $COPPICE_INCARNATION $$ $up" >> "$1/journal"
+exec sleep 1000000
+`
+
+// clusterLife is a line of the journal that all agents share.
+type clusterLife struct {
+	name, node  string
+	incarnation uint64
+	pid         int
+	up          time.Duration // when it was started
+}
+
+// clusterJournal has what the agents have noted in a directory.
+type clusterJournal struct {
+	dir   string
+	read  int64                  // bytes of the file
+	last  map[string]clusterLife // by name
+	lives map[string]int         // in this round, by name
+}
+
+func newClusterJournal(dir string) (*clusterJournal, error) {
+	j := &clusterJournal{dir: dir, last: map[string]clusterLife{}}
+	j.begin()
+	return j, errors.Join(os.Mkdir(dir, 0o700), j.newEra(0),
+		os.WriteFile(filepath.Join(dir, "agent.sh"), []byte(onceScript), 0o600),
+		os.WriteFile(filepath.Join(dir, "journal"), nil, 0o600))
+}
+
+// newEra has later agents ignore the locks of those before, which were paused and cannot be stopped in time.
+func (j *clusterJournal) newEra(n int) error {
+	name := filepath.Join(j.dir, "era")
+	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(n)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// begin begins a round.
+func (j *clusterJournal) begin() { j.lives = map[string]int{} }
+
+// update reads what is new.
+func (j *clusterJournal) update() error {
+	if text, err := os.ReadFile(filepath.Join(j.dir, "violations")); err == nil {
+		return fmt.Errorf("agents have run twice at the same time:\n%s", text)
+	}
+	f, err := os.Open(filepath.Join(j.dir, "journal"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	text := make([]byte, info.Size()-j.read)
+	if _, err := f.ReadAt(text, j.read); err != nil && len(text) > 0 {
+		return err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	j.read += int64(len(text))
+	for line := range strings.Lines(string(text)) {
+		if err := j.take(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *clusterJournal) take(line string) error {
+	var l clusterLife
+	var up float64
+	if _, err := fmt.Sscan(line, &l.name, &l.node, &l.incarnation, &l.pid, &up); err != nil {
+		return fmt.Errorf("line %q of the journal: %w", line, err)
+	}
+	l.up = time.Duration(up * float64(time.Second))
+	if before := j.last[l.name]; l.incarnation <= before.incarnation {
+		return fmt.Errorf("%s: incarnation %d on node %s was started after %d on node %s", l.name, l.incarnation,
+			l.node, before.incarnation, before.node)
+	}
+	j.last[l.name] = l
+	j.lives[l.name]++
+	return nil
+}
+
+// running returns an error unless all of n agents run on one node, which it returns.
+func (j *clusterJournal) running(n int) (node string, err error) {
+	if err := j.update(); err != nil {
+		return "", err
+	}
+	if len(j.last) != n {
+		return "", fmt.Errorf("%d of %d agents have been started", len(j.last), n)
+	}
+	gone, elsewhere := 0, map[string]int{}
+	for _, l := range j.last {
+		if s := stateOf(l.pid); s == "" || s == "Z" {
+			gone++
+			continue
+		}
+		elsewhere[l.node]++
+		node = l.node
+	}
+	if gone > 0 || len(elsewhere) > 1 {
+		return "", fmt.Errorf("%d agents do not run, the others do on these nodes: %v", gone, elsewhere)
+	}
+	return node, nil
+}
+
+// quiet returns an error if an agent was started more often in this round than it may be.
+func (j *clusterJournal) quiet(most int) error {
+	for name, n := range j.lives {
+		if n > most {
+			return fmt.Errorf("%s was started %d times, expected at most %d", name, n, most)
+		}
+	}
+	return nil
+}
+
+// latest returns when the last agent was started in this round.
+func (j *clusterJournal) latest() (at time.Duration) {
+	for name := range j.lives {
+		at = max(at, j.last[name].up)
+	}
+	return at
+}
+
+// uptime returns the time on the clock of the journal.
+func uptime() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	up, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	return time.Duration(up * float64(time.Second)), err
+}
