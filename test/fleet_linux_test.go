@@ -237,7 +237,11 @@ func testFleetStandbyCut(t *testing.T, c *etcdtest.Cluster) {
 	second.heal()
 	m.awaitReady(first)
 	m.unchanged(lives)
-	second.do("down")
+
+	second.cut() // so it does not learn that it is to end
+	if out, err := second.answers("down"); err != nil {
+		t.Errorf("down on a node that is cut off: %v: %s", err, out)
+	}
 	m.checkDown()
 }
 

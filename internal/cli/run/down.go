@@ -48,7 +48,7 @@ stops all of it.`,
 				if err != nil {
 					return err
 				}
-				pid, err := daemonHere(r, st, keep)
+				pid, standsBy, err := daemonHere(r, st, keep)
 				if err != nil {
 					return err
 				}
@@ -62,6 +62,9 @@ stops all of it.`,
 					what = "the agents go on"
 				} else {
 					report = farewell(ctx, c)
+				}
+				if standsBy {
+					go endStandby(ctx, c, pid)
 				}
 				if err := untilDown(ctx, c, pid); err != nil {
 					return err
@@ -86,27 +89,27 @@ stops all of it.`,
 	return cmd
 }
 
-// daemonHere returns the process of the daemon of this machine, which in a fleet may not be the controller. The error
+// daemonHere returns the process of the daemon of this machine, and whether it stands by in a fleet. The error
 // says that the agents of the fleet cannot be kept from here.
-func daemonHere(r *command.Remote, st status.Status, keep bool) (pid int, err error) {
+func daemonHere(r *command.Remote, st status.Status, keep bool) (pid int, standsBy bool, err error) {
 	file, err := r.Find()
 	if err != nil {
-		return st.Controller.PID, nil //nolint:nilerr // the project of an agent, whose daemon has answered
+		return st.Controller.PID, false, nil //nolint:nilerr // the project of an agent, whose daemon has answered
 	}
 	p, err := project.Open(file)
 	if err != nil || !p.InFleet() {
-		return st.Controller.PID, err
+		return st.Controller.PID, false, err
 	}
 	self, err := member.Load(p.Node())
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if keep && self.Name() != st.Controller.Host {
-		return 0, fmt.Errorf("this is node %s, and the controller is node %s: --keep-agents is for that machine; to "+
-			"end the daemon of this one alone, send it a SIGTERM", self.Name(), st.Controller.Host)
+		return 0, true, fmt.Errorf("this is node %s, and the controller is node %s: --keep-agents is for that "+
+			"machine; to end the daemon of this one alone, send it a SIGTERM", self.Name(), st.Controller.Host)
 	}
 	holder, _ := p.Locked()
-	return holder.PID, nil
+	return holder.PID, self.Name() != st.Controller.Host, nil
 }
 
 // farewell asks for the report of the shutdown, and returns a channel that gets it. It never comes if the daemon has
@@ -216,6 +219,35 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// standbyTime is how long a daemon that stands by has to learn that its fleet was stopped.
+const standbyTime = 5 * time.Second
+
+// endStandby ends a daemon that stands by once no controller has answered for a while: if it is cut off from the store,
+// it does not learn that its fleet was stopped. It returns when ctx ends.
+func endStandby(ctx context.Context, c *api.Client, pid int) {
+	gone := exitCheck(pid)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var since time.Time // when the first of some requests found no controller
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		_, err := status.Get.Call(ctx, c, api.None{})
+		switch {
+		case !errors.Is(err, api.ErrNoController):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > standbyTime && !gone():
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may just have ended
+			return
 		}
 	}
 }
