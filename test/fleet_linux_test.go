@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -146,6 +147,9 @@ func testFleetPlanned(t *testing.T, c *etcdtest.Cluster) {
 	first.do("node", "drain", "--undo", on.name)
 	states[on.name] = nodes.Ready
 	first.awaitNodes(next.name, states)
+	if text := on.daemonLog(); strings.Contains(text, fmt.Sprintf("controller %d started", next.daemon().pid)) {
+		t.Errorf("the log of a node that stands by has the events of the controller:\n%s", text)
+	}
 	before = next.checkEvents(before)
 
 	m.except(next)[0].do("down")

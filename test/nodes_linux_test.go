@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +88,16 @@ func (n *machine) daemon() process {
 	}
 	n.t.Fatalf("node %s has no daemon", n.name)
 	return process{}
+}
+
+// daemonLog returns what the daemons of a machine have printed.
+func (n *machine) daemonLog() string {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.dir, ".coppice", "daemon.log"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // list returns the nodes, as a machine sees them.

@@ -241,13 +241,19 @@ func coded(err error) error {
 	return err
 }
 
-// printEvents prints the events of a controller, a line each.
+// printEvents prints the events of a controller, a line each. In a fleet, those of the controllers of other nodes
+// follow in the same log.
 func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
+	started := false
 	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
-		if err != nil {
+		if err != nil || started && e.Type == event.ControllerStarted {
 			return
 		}
+		started = started || e.Type == event.ControllerStarted
 		fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.TimeOnly), plaintext.Line(e.Message))
+		if e.Type == event.ControllerStopped {
+			return
+		}
 	}
 }
 
