@@ -68,11 +68,14 @@ func testFleetJoined(t *testing.T, c *etcdtest.Cluster) {
 		{"task", "ls", "--json"}, {"belief", "get", "calm", "x"}, {"order", "ls", "--json"}, {"node", "ls", "--json"},
 		{"tree"},
 	} {
-		want := steady(first.printed(args...))
 		for _, n := range []*machine{second, third} {
-			if got := steady(n.printed(args...)); got != want || got == "" {
-				t.Errorf("coppice %s on %s prints\n%s\nwant\n%s", strings.Join(args, " "), n.name, got, want)
-			}
+			await(t, waitTimeout, func() string { // the fleet goes on between the two commands
+				want, got := steady(first.printed(args...)), steady(n.printed(args...))
+				if got == want && got != "" {
+					return ""
+				}
+				return fmt.Sprintf("coppice %s on %s prints\n%s\nwant\n%s", strings.Join(args, " "), n.name, got, want)
+			})
 		}
 	}
 	third.do("order", "run", "hello")
@@ -293,13 +296,13 @@ func testFleetWithoutStore(t *testing.T, c *etcdtest.Cluster) {
 	n := m.all[0]
 	n.init()
 	n.cut()
-	up := launch(t, n.dir, "up")
-	up.err.awaitText(t, "waiting for the store of the fleet")
+	if out, err := n.answers("up", "-d"); err == nil || !strings.Contains(out, "waits for the store of the fleet") {
+		t.Errorf("up -d: %v: %s", err, out)
+	}
 	n.answersAll()
 	n.heal()
 	m.awaitOn(n)
 	n.do("down")
-	up.wantExit(0)
 	m.checkDown()
 }
 
