@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/access"
@@ -145,6 +146,7 @@ type Controller struct {
 	deadman    *deadman.Pinger
 	traces     *traces.Manager // nil without Traces
 
+	fenced   atomic.Bool   // another controller may write to the store
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
 	ended    chan struct{} // closed when everything is written
@@ -423,6 +425,9 @@ func (c *Controller) wait() {
 	c.log.Append(entry, ops...)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
+	if c.fenced.Load() { // it takes no more events, and commands would see what is no longer so
+		cancel()
+	}
 	if err := c.log.Close(ctx); err != nil {
 		c.opts.Logger.Error("the last events were not written", "error", err)
 	}

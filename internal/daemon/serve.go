@@ -276,6 +276,7 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	select {
 	case <-ctx.Done():
 		c.opts.Logger.Info("stopping", "because", context.Cause(ctx))
+		c.fenced.Store(lost)
 		c.Stop(lost)
 		<-c.Ended()
 	case <-c.Ended():

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,8 @@ type Node struct {
 	sent       atomic.Int64  // the deadline.Instant at which the lease was asked for
 	leases     leaseFile
 	controller *follower
-	readied    chan struct{} // closed when ready has returned
+	announced  sync.Once
+	readied    chan struct{} // closed when ready has returned, and the node is announced
 	api        mounted
 	pipe       *pipe.Listener // for the clients of this node
 }
@@ -132,7 +134,6 @@ func (n *Node) Run(ctx context.Context, ready func(context.Context) error, term 
 					return false, err
 				}
 				isReady = true
-				close(n.readied)
 			}
 			if l.Fence() != saved.Node {
 				saved.Controller = store.Fence{}
@@ -168,6 +169,7 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 	if err := n.announce(ctx, l.Fence()); err != nil {
 		return false, n.stopped(ctx, err)
 	}
+	n.announced.Do(func() { close(n.readied) })
 	down, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go n.controller.awaitDown(down, func() { cancel(ErrDown) })

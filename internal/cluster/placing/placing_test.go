@@ -356,7 +356,7 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// What has ended in order can be started elsewhere at once, and what is left of it is cleared when the node leads again.
+// What has ended in order can be started elsewhere at once, and what is left of it here is neither listed nor in the way.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
@@ -392,10 +392,17 @@ func TestSettle(t *testing.T) {
 		if err := again.Sweep(t.Context(), evict); err != nil {
 			t.Error(err)
 		}
-		if all, _ := a.List(t.Context()); len(all) != 1 || all[0].Path != "y" {
-			t.Errorf("left on a: %v", all)
-		}
 		if o := again.observe(t, "x"); o.Life != runtime.Unknown || o.Incarnation != 2 {
+			t.Errorf("%+v", o)
+		}
+		if err := b.lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(grace + 3*time.Second)
+		if _, err := again.Start(t.Context(), launch("x", 3)); err != nil {
+			t.Error(err)
+		}
+		if o := again.observe(t, "x"); o.Life != runtime.Alive || o.Incarnation != 3 {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -415,6 +422,37 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
+}
+
+// What runs here although it was placed elsewhere since is stopped before anything else.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		a, b := &node{name: "a", machine: newMachine()}, &node{name: "b", machine: newMachine()}
+		a.acquire(t, s)
+		b.acquire(t, s)
+		c := lead(t, s, b)
+		if _, err := c.Start(t.Context(), launch("x", 2)); err != nil {
+			t.Fatal(err)
+		}
+		c.end()
+		for _, path := range []string{"x", "y"} {
+			if _, err := a.machine.Start(t.Context(), launch(path, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := lead(t, s, a)
+		defer again.end()
+		var stopped []string
+		err := again.Sweep(t.Context(), func(_ context.Context, path string) error {
+			stopped = append(stopped, path)
+			return nil
+		})
+		if err != nil || !slices.Equal(stopped, []string{"x"}) {
+			t.Errorf("stopped: %v, %v", stopped, err)
+		}
+	})
 }
 
 // TestNeverTwice: whatever happens to nodes and controllers, no agent runs on two nodes.

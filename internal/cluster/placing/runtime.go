@@ -38,10 +38,6 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 			return nil, fmt.Errorf("%s: %w: incarnation %d is not newer than %d, which was on node %s", l.Path,
 				runtime.ErrStale, l.Incarnation, place.Incarnation, place.Node)
 		}
-		// What is left here is older than what has ended there.
-		if err := r.Runtime.Remove(ctx, l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
 	}
 	if err := r.places.take(ctx, r.Kind(), l); err != nil {
 		return nil, err
@@ -188,8 +184,8 @@ func (p *Places) Settle(ctx context.Context, local []runtime.Runtime) error {
 	return nil
 }
 
-// Sweep ends and removes what is left in slots of this node of agents that have been placed elsewhere since. They have
-// certainly ended; one that has not is reported, and killed.
+// Sweep ends what runs in slots of this node of agents that have been placed elsewhere since. They have certainly ended:
+// one that has not is a fault. What they have left stays, for when they come back.
 func (r *Runtime) Sweep(ctx context.Context, evict func(ctx context.Context, path string) error) error {
 	here, err := r.Runtime.List(ctx)
 	if err != nil {
@@ -197,17 +193,12 @@ func (r *Runtime) Sweep(ctx context.Context, evict func(ctx context.Context, pat
 	}
 	for _, o := range here {
 		place, ok := r.places.elsewhere(o.Path)
-		if !ok {
+		if !ok || o.Life == runtime.Dead {
 			continue
 		}
-		if o.Life != runtime.Dead {
-			r.places.Logger.Error("an agent that was placed on another node since is still here, and is stopped",
-				"path", o.Path, "node", place.Node, "state", o.Life, "detail", o.Detail)
-			if err := evict(ctx, o.Path); err != nil {
-				return err
-			}
-		}
-		if err := r.Runtime.Remove(ctx, o.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.places.Logger.Error("an agent that was placed on another node since is still here, and is stopped",
+			"path", o.Path, "node", place.Node, "state", o.Life, "detail", o.Detail)
+		if err := evict(ctx, o.Path); err != nil {
 			return err
 		}
 	}
