@@ -162,7 +162,7 @@ func (p *Places) forget(ctx context.Context, paths ...string) error {
 }
 
 // end returns when an incarnation on another node has certainly ended: after the lease of its node, and the time that
-// it may take to stop. It reports false as long as that is not known.
+// it may take to stop. It reports whether that is over; the time is zero as long as it is not known.
 func (p *Places) end(place Place) (at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

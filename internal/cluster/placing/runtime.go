@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -51,7 +52,16 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 	if !ok || place.Kind != r.Kind() {
 		return r.Runtime.Adopt(ctx, path)
 	}
-	if _, ended := r.places.end(place); !ended {
+	at, ended := r.places.end(place)
+	if !ended && !at.IsZero() { // soon
+		select {
+		case <-time.After(time.Until(at)):
+			_, ended = r.places.end(place)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if !ended {
 		return nil, r.unknown(place)
 	}
 	return newLost(r.observe(place)), nil
