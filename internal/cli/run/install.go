@@ -31,7 +31,7 @@ the PATH of this shell.
 
 The command writes the unit and prints the steps to enable it; it starts and enables nothing.
 If a daemon is running, one of the steps ends it; its agents keep running, and the daemon of
-the unit takes them over. An existing unit is replaced: keep your own changes with systemctl
+the unit takes them over, or on a node of a fleet other nodes start them. An existing unit is replaced: keep your own changes with systemctl
 --user edit.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -66,7 +66,7 @@ func install(s *command.Streams, path string) error {
 	if err != nil {
 		return err
 	}
-	done := installed{name: unitName(p.Dir), change: unitSame, linger: lingers()}
+	done := installed{name: unitName(p.Dir), change: unitSame, linger: lingers(), node: p.InFleet()}
 	unit := filepath.Join(config, "systemd", "user", done.name)
 	before, err := os.ReadFile(unit)
 	switch {
@@ -111,6 +111,7 @@ type installed struct {
 	daemon int    // pid of the running daemon, or 0
 	inUnit bool   // the daemon runs in this unit
 	linger bool   // the user's units run without a session
+	node   bool   // this machine is a node of a fleet, in which another one may be the controller
 }
 
 // steps returns the remaining steps for the user.
@@ -120,6 +121,10 @@ func (i installed) steps() (lines []string) {
 		lines = append(lines, "enable it with:", "  systemctl --user daemon-reload")
 	case i.inUnit && i.change == unitSame:
 		lines = append(lines, fmt.Sprintf("its daemon runs, process %d", i.daemon))
+	case i.node:
+		lines = append(lines, fmt.Sprintf(
+			"a daemon runs, process %d; replace it by this unit, while other nodes take over its agents, with:",
+			i.daemon))
 	case i.inUnit:
 		lines = append(lines, fmt.Sprintf(
 			"its daemon runs the previous unit, process %d; replace it, while the agents keep running, with:",
@@ -129,7 +134,11 @@ func (i installed) steps() (lines []string) {
 			"a daemon runs without the unit, process %d; hand the running agents over with:", i.daemon))
 	}
 	if i.daemon != 0 && (!i.inUnit || i.change != unitSame) {
-		lines = append(lines, "  systemctl --user daemon-reload", "  coppice down --keep-agents")
+		end := "  coppice down --keep-agents"
+		if i.node {
+			end = fmt.Sprintf("  kill %d", i.daemon)
+		}
+		lines = append(lines, "  systemctl --user daemon-reload", end)
 	}
 	if i.daemon == 0 || !i.inUnit || i.change != unitSame {
 		lines = append(lines, "  systemctl --user enable --now "+i.name)

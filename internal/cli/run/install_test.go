@@ -18,12 +18,15 @@ func TestInstallSteps(t *testing.T) {
 		done  installed
 		steps []string
 	}{
-		"nothing runs":        {installed{change: unitWritten, linger: true}, []string{reload, enable}},
-		"again":               {installed{change: unitSame, linger: true}, []string{reload, enable}},
-		"a daemon runs":       {installed{change: unitWritten, linger: true, daemon: 7}, []string{reload, down, enable}},
-		"the unit runs":       {installed{change: unitSame, linger: true, daemon: 7, inUnit: true}, nil},
-		"another unit runs":   {installed{change: unitReplaced, linger: true, daemon: 7, inUnit: true}, []string{reload, down, enable}},
-		"ends with a session": {installed{change: unitSame, daemon: 7, inUnit: true}, []string{"loginctl enable-linger"}},
+		"nothing runs":      {installed{change: unitWritten, linger: true}, []string{reload, enable}},
+		"again":             {installed{change: unitSame, linger: true}, []string{reload, enable}},
+		"a daemon runs":     {installed{change: unitWritten, linger: true, daemon: 7}, []string{reload, down, enable}},
+		"the unit runs":     {installed{change: unitSame, linger: true, daemon: 7, inUnit: true}, nil},
+		"another unit runs": {installed{change: unitReplaced, linger: true, daemon: 7, inUnit: true}, []string{reload, down, enable}},
+		"a node runs": {installed{change: unitWritten, linger: true, daemon: 7, node: true},
+			[]string{reload, "kill 7", enable}},
+		"the unit of a node runs": {installed{change: unitSame, linger: true, daemon: 7, inUnit: true, node: true}, nil},
+		"ends with a session":     {installed{change: unitSame, daemon: 7, inUnit: true}, []string{"loginctl enable-linger"}},
 	} {
 		c.done.name = "x.service"
 		var steps []string
