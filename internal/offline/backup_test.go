@@ -111,3 +111,22 @@ func TestInMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The state of a node is not in its database.
+func TestInFleet(t *testing.T) {
+	config, p := newProject(t, file)
+	keep(t, p, "from before")
+	if err := os.Mkdir(p.Node(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.Node(), "node.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "b.db")
+	if _, err := Backup(t.Context(), config, backup); !errors.Is(err, errInFleet) {
+		t.Error(err)
+	}
+	if _, err := Restore(t.Context(), config, backup, slog.New(slog.DiscardHandler)); !errors.Is(err, errInFleet) {
+		t.Error(err)
+	}
+}
