@@ -131,8 +131,9 @@ func copyLines(c offline.Copied) []string {
 		}
 		return append(lines, "and start the daemon: coppice up -d")
 	}
-	if c.To.InEtcd() { // which no daemon uses as its store
-		return lines
+	if c.To.InEtcd() {
+		return append(lines, "", "use the copy on this machine, as the first node of a fleet: coppice cluster init "+
+			"--store '"+plaintext.Line(c.To.String())+"'")
 	}
 	return append(lines, "", "start the daemon: coppice up -d")
 }

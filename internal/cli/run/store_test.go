@@ -79,6 +79,10 @@ func TestCopyLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	remote, err := p.Locate("etcd://a,b/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
 	report := transfer.Report{Records: 1234, Bytes: 5 << 20, Damaged: []string{"a/b", "c\x1b"}}
 	for want, c := range map[string]offline.Copied{
 		"1,234 records (5.0 MiB) copied and verified|from " + own.String() + "|to   sqlite:/a \"b\"/c.db||" +
@@ -87,6 +91,9 @@ func TestCopyLines(t *testing.T) {
 			"and start the daemon: coppice up -d": {From: own, To: other, Report: report},
 		"0 records (0 B) copied and verified|from sqlite:/a \"b\"/c.db|to   " + own.String() + "||" +
 			"start the daemon: coppice up -d": {From: other, To: own},
+		"0 records (0 B) copied and verified|from " + own.String() + "|to   etcd://a:2379,b:2379/shop||use the copy on " +
+			"this machine, as the first node of a fleet: coppice cluster init --store 'etcd://a:2379,b:2379/shop'": {
+			From: own, To: remote},
 	} {
 		if got := strings.Join(copyLines(c), "|"); got != want {
 			t.Errorf("lines:\n got %q\nwant %q", got, want)
