@@ -57,7 +57,10 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, ep
 	}
 	lost := make(chan string, 16)
 	places, err := placing.Open(ctx, placing.Options{
-		Store: mine, Node: n.Name(), Epoch: n.Epoch, Logger: m.Logger, Lost: func(node string) {
+		Store: mine, Node: n.Name(), Epoch: n.Epoch, Logger: m.Logger, Lost: func(node string, epoch uint64) {
+			if now, ok := n.View().Get(node); ok && now.Epoch != epoch {
+				return // it has another lease since
+			}
 			select {
 			case lost <- node:
 			default: // of so many at once, some are not logged

@@ -159,6 +159,11 @@ func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, kee
 		}
 		note += ", and no agents"
 	}
+	if file, err := r.Find(); err == nil {
+		if p, err := project.Open(file); err == nil && p.InFleet() {
+			note += " on this node; other nodes of the fleet may run: coppice node ls"
+		}
+	}
 	_, err := fmt.Fprintln(s.Out, note)
 	return err
 }

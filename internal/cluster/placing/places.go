@@ -59,8 +59,8 @@ type Options struct {
 	Store store.Store   // all writes to it are fenced by the lease of the controller
 	Node  string        // on which this process runs
 	Epoch func() uint64 // returns that of the lease of the node, and 0 while it has none
-	// Lost is called for each node whose lease has ended while agents had their places on it.
-	Lost   func(node string)
+	// Lost is called for each lease of another node that has ended while agents had their places there.
+	Lost   func(node string, epoch uint64)
 	Logger *slog.Logger
 }
 
@@ -229,5 +229,5 @@ func (p *Places) check(ctx context.Context, l lease) {
 	p.mu.Lock()
 	p.ended[l] = time.Now()
 	p.mu.Unlock()
-	p.Lost(l.node)
+	p.Lost(l.node, l.epoch)
 }

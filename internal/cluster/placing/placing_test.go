@@ -166,7 +166,7 @@ func lead(t testing.TB, s store.Store, n *node) *controller {
 	var mu sync.Mutex
 	c.places, err = placing.Open(t.Context(), placing.Options{
 		Store: fenced.New(s, l.Fence()), Node: n.name, Epoch: n.epoch, Logger: slog.New(slog.DiscardHandler),
-		Lost: func(node string) {
+		Lost: func(node string, _ uint64) {
 			mu.Lock()
 			defer mu.Unlock()
 			c.lost = append(c.lost, node)

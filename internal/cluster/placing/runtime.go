@@ -167,8 +167,8 @@ func (r *Runtime) AttachCommand(path string) (argv []string, dir string, err err
 	return rt.AttachCommand(path)
 }
 
-// Settle removes the places of agents that have ended on this node, so that they can be started elsewhere at once.
-// local are the runtimes of this node.
+// Settle removes the places of agents that have ended, here or with a lost node, so that they can be started elsewhere
+// at once. local are the runtimes of this node.
 func (p *Places) Settle(ctx context.Context, local []runtime.Runtime) error {
 	living := make(map[string]bool)
 	for _, rt := range local {
@@ -182,7 +182,8 @@ func (p *Places) Settle(ctx context.Context, local []runtime.Runtime) error {
 	}
 	var ended []string
 	for _, place := range p.All() {
-		if place.Node == p.Node && !living[place.Path] {
+		_, lost := p.end(place)
+		if place.Node == p.Node && !living[place.Path] || place.Node != p.Node && lost {
 			ended = append(ended, place.Path)
 		}
 	}
@@ -194,8 +195,8 @@ func (p *Places) Settle(ctx context.Context, local []runtime.Runtime) error {
 	return nil
 }
 
-// Sweep ends what runs in slots of this node of agents that have been placed elsewhere since. They have certainly ended:
-// one that has not is a fault. What they have left stays, for when they come back.
+// Sweep ends what runs in slots of this node of agents that have been placed elsewhere since. They have certainly
+// ended: one that has not is a fault. What they have left stays, for when they come back.
 func (r *Runtime) Sweep(ctx context.Context, evict func(ctx context.Context, path string) error) error {
 	here, err := r.Runtime.List(ctx)
 	if err != nil {
