@@ -18,10 +18,10 @@ func busyFleet(t testing.TB) (f *fleet, taskID string) {
 		agent("writer", `coppice agent task claim --wait; coppice agent outcome escalated --approach "read the code" \
 	--obstacle "not enough is known" --question "Who reads it?" --summary "an outline"; exec sleep 1000`),
 		"[[budget]]\nname = \"by-day\"\ndollars = 5\n",
-		"[[order]]\nname = \"every-hour\"\nexec = \"echo swept\"\nschedule = \"0 * * * *\"\n")
+		"[[order]]\nname = \"new-year\"\nexec = \"echo swept\"\nschedule = \"0 0 1 1 *\"\n")
 	id := strings.TrimSpace(f.coppice("task", "add", "Write the guide", "--assignee", "shop/writer"))
 	f.coppice("task", "add", "Publish it", "--depends-on", id)
-	f.coppice("order", "run", "every-hour", "--wait")
+	f.coppice("order", "run", "new-year", "--wait")
 	return f, id
 }
 
@@ -47,8 +47,8 @@ func TestPages(t *testing.T) {
 		{"/tasks?view=board", "Write the guide"},
 		{"/tasks?view=graph", "shop-"},
 		{"/tasks/" + id, "not enough is known"},
-		{"/work", "every-hour"},
-		{"/orders/every-hour", "swept"},
+		{"/work", "new-year"},
+		{"/orders/new-year", "swept"},
 		{"/cost", "by-day"},
 		{"/cost?by=model&since=24h", "All"},
 		{"/config?q=rest", "rest_for_one"},
