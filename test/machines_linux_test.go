@@ -2,16 +2,19 @@ package test
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/nodes"
+	"github.com/coppice-dev/coppice/internal/store/etcd"
 	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
 )
 
@@ -20,6 +23,7 @@ type machines struct {
 	t      *testing.T
 	etcd   *etcdtest.Cluster
 	prefix string // of the store
+	store  func() *etcd.Store
 	locks  locks
 	toml   string
 	all    []*machine
@@ -32,6 +36,7 @@ type machine struct {
 	name    string
 	listen  string
 	url     string
+	store   func() *etcd.Store // of the fleet, past the proxies
 	proxies []*etcdtest.Proxy
 }
 
@@ -55,6 +60,18 @@ const (
 func newMachines(t *testing.T, c *etcdtest.Cluster, n int, others ...string) *machines {
 	t.Helper()
 	m := &machines{t: t, etcd: c, prefix: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), locks: newLocks(t)}
+	m.store = sync.OnceValue(func() *etcd.Store {
+		l, err := etcd.ParseLocation(fmt.Sprintf("etcd://%s/%s", strings.Join(c.Endpoints(), ","), m.prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := etcd.Open(t.Context(), l, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	})
 	m.toml = m.once("calm", calmScript) + m.once("parental", parentalScript) +
 		m.once("stubborn", stubbornScript) + strings.Join(others, "")
 	for range n {
@@ -84,7 +101,7 @@ func (m *machines) add() *machine {
 	}
 	// No connection from 127.0.0.1 takes the port while the daemon does not run.
 	n := &machine{name: name, listen: fmt.Sprintf("127.%d.%d.%d:%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254),
-		10000+rand.IntN(20000))}
+		10000+rand.IntN(20000)), store: m.store}
 	var endpoints []string
 	for _, member := range m.etcd.Endpoints() {
 		p := etcdtest.NewProxy(m.t, member)
