@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,7 +174,10 @@ func testFleetKilled(t *testing.T, c *etcdtest.Cluster) {
 	before := m.all[1].printedEvents()
 	first.kill()
 	on := m.awaitOn(m.except(first)...)
-	on.checkEvents(before)
+	lost := slices.DeleteFunc(on.checkEvents(before), func(e event.Event) bool { return e.Type != event.NodeLost })
+	if len(lost) != 1 || !strings.Contains(lost[0].Message, "node n1 is lost") {
+		t.Errorf("%d events of type node.lost: %v", len(lost), lost)
+	}
 	first.says([]string{"up", "-d"}, "stands by", "the controller is node "+on.name)
 	m.awaitReady(on)
 	lives := m.last()
