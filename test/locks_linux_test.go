@@ -99,7 +99,11 @@ func TestLocks(t *testing.T) {
 		return cmd
 	}
 	gone := filepath.Join(string(l), "go")
-	first := start("{ while [ ! -e " + gone + " ]; do sleep 0.01; done; } & exit 0")
+	era, err := os.ReadFile(filepath.Join(string(l), "era"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := start("{ while [ -d " + string(l) + " ] && [ ! -e " + gone + " ]; do sleep 0.01; done; } & exit 0")
 	if err := first.Wait(); err != nil || l.violations() != "" || len(l.lives(t, "a")) != 1 {
 		t.Fatalf("%v, %q, %v", err, l.violations(), l.lives(t, "a"))
 	}
@@ -111,4 +115,8 @@ func TestLocks(t *testing.T) {
 		t.Errorf("in another era: %v", err)
 	}
 	write(t, gone, "")
+	lock := filepath.Join(string(l), "a."+strings.TrimSpace(string(era))+".lock")
+	if out, err := exec.Command("flock", lock, "true").CombinedOutput(); err != nil { // when the child has ended
+		t.Errorf("%v: %s", err, out)
+	}
 }
