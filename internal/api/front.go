@@ -103,16 +103,7 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	g := newGate(l, f.processes, f.limits)
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	h := &http.Server{
-		Handler:           f,
-		ConnContext:       withConnection,
-		ConnState:         g.state,
-		ReadHeaderTimeout: f.timeouts.header,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
-		ErrorLog:          slog.NewLogLogger(f.logger.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return base },
-	}
+	h := newHTTPServer(base, f, g, f.timeouts, f.logger)
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

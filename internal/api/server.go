@@ -89,16 +89,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) serveBy(ctx context.Context, g *gate) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrStopping)
-	h := &http.Server{
-		Handler:           s,
-		ConnContext:       withConnection,
-		ConnState:         g.state,
-		ReadHeaderTimeout: s.timeouts.header,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return base },
-	}
+	h := newHTTPServer(base, s, g, s.timeouts, s.logger)
 	ended := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
@@ -130,6 +121,20 @@ func (s *Server) serveBy(ctx context.Context, g *gate) error {
 		return nil
 	}
 	return fmt.Errorf("serving on %s: %w", g.Addr(), err)
+}
+
+// newHTTPServer returns a server of the connections that a gate admits. The contexts of requests end with base.
+func newHTTPServer(base context.Context, h http.Handler, g *gate, t timeouts, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ConnContext:       withConnection,
+		ConnState:         g.state,
+		ReadHeaderTimeout: t.header,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeader - 4096, // net/http adds that
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
 }
 
 // call is the handling of one request.

@@ -135,7 +135,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 	return err
 }
 
-// leaveFleet lifts the deadline of a machine that was a node of a fleet, and is none any more.
+// leaveFleet lifts the deadline of a machine that is no longer a node of a fleet.
 func (m *machine) leaveFleet() error {
 	if m.project.Deadline() == "" {
 		return nil

@@ -113,7 +113,7 @@ func (c *Controller) followLost(ctx context.Context) {
 	}
 }
 
-// stopHere stops all agents of this node, and returns when none runs any more.
+// stopHere stops all agents of this node, and returns when none runs.
 func (m *machine) stopHere(ctx context.Context, n *node.Node) {
 	ctx = context.WithoutCancel(ctx) // until it is done, others must not have the lease of this node
 	if err := n.Expire(); err != nil {

@@ -31,8 +31,8 @@ the PATH of this shell.
 
 The command writes the unit and prints the steps to enable it; it starts and enables nothing.
 If a daemon is running, one of the steps ends it; its agents keep running, and the daemon of
-the unit takes them over, or on a node of a fleet other nodes start them. An existing unit is replaced: keep your own changes with systemctl
---user edit.`,
+the unit takes them over; on a node of a fleet, other nodes start them. An existing unit is
+replaced: keep your own changes with systemctl --user edit.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			path, err := command.FindConfig(file)

@@ -29,8 +29,8 @@ var (
 	ErrDraining = errors.New("the node is being drained")
 	// ErrDown is returned when the whole fleet was stopped.
 	ErrDown = errors.New("the fleet was stopped")
-	// ErrSteppedDown is returned by a Term that has lost the lease of the controller, once no agent runs on this node
-	// any more. The node then gives up its own lease, too, by which others know that.
+	// ErrSteppedDown is returned by a Term that has lost the lease of the controller, once no agent runs on this
+	// node. The node then gives up its own lease, too, which tells the others.
 	ErrSteppedDown = errors.New("another node may be the controller now")
 	// ErrRetry is wrapped by the error of a Term that could not begin. The node gives up the lease of the controller,
 	// and tries again later.

@@ -1,4 +1,4 @@
-// Package fenced ties all writes to a store to a lease: once that is lost, none is done any more.
+// Package fenced ties all writes to a store to a lease: once that is lost, none is done.
 package fenced
 
 import (
