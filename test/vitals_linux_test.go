@@ -379,6 +379,7 @@ func TestDrainOverDaemons(t *testing.T) {
 		r := newCoppice(t, "drain", path, "--timeout", timeout)
 		r.start(f.dir)
 		f.awaitNode("t/"+path, "is asked to finish", func(n status.Node) bool { return n.Drain != nil || n.State == "stopped" })
+		f.awaitEvent(event.AgentDraining, "t/"+path, 0) // it is on disk, and not only known
 		if path != "goes-on" {
 			waiting = append(waiting, r)
 		} else {
