@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,8 @@ type Options struct {
 	AlwaysTerminal bool
 	// SlowOutput skips the test that writes 100 MB.
 	SlowOutput bool
+	// Without names tests that are skipped.
+	Without []string
 	// Until opens a Runtime with a deadline. Without it the tests of that are skipped.
 	Until OpenUntil
 }
@@ -108,7 +111,7 @@ func Run(t *testing.T, open Open, o Options) {
 		if c.name == "Huge" && o.SlowOutput {
 			continue // this kind does not promise that
 		}
-		if strings.HasPrefix(c.name, "Deadline") && o.Until == nil {
+		if strings.HasPrefix(c.name, "Deadline") && o.Until == nil || slices.Contains(o.Without, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

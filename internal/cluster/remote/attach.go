@@ -1,0 +1,121 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
+
+// attach connects a client with a terminal. The first frame is the request.
+func (s *Server) attach(nc net.Conn, r *http.Request, buffered reader) {
+	var req request
+	if _, err := readMessage(buffered, &req); err != nil || req.Op != opAttach {
+		return
+	}
+	_ = nc.SetDeadline(time.Time{}) // a closed connection fails below
+	ctx, cancel := context.WithCancel(s.ctx)
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer cancel()
+	defer nc.Close()
+	working.Go(func() { s.guard(ctx, nc, r) })
+	out := &frameWriter{conn: nc}
+	in := &typed{ctx: ctx, sizes: make(chan [2]uint16, 1)}
+	if req.Input {
+		in.frames = make(chan []byte, maxTyped)
+	}
+	working.Go(func() {
+		if !in.receive(buffered) {
+			cancel()
+		}
+	})
+	end := newFailure(s.join(ctx, &req, in, out))
+	var content []byte
+	if end != nil {
+		content, _ = json.Marshal(end) // strings and numbers
+	}
+	_ = out.frame(frameEnd, content) // the client may be gone
+}
+
+// join attaches to a session.
+func (s *Server) join(ctx context.Context, req *request, in *typed, out *frameWriter) error {
+	if req.Input {
+		if err := s.check(ctx, req.Fence); err != nil {
+			return err
+		}
+	}
+	h, err := s.lookup(ctx, req.ref)
+	if err != nil {
+		return err
+	}
+	a := runtime.Attachment{
+		Output: out, Sizes: in.sizes, Earlier: req.Earlier,
+		Resized: func(rows, cols uint16) { _ = out.resize(rows, cols) }, // the next output fails, too
+	}
+	if req.Input {
+		a.Input = in
+	}
+	return h.session.Attach(ctx, a)
+}
+
+// maxTyped is the number of frames of input that the agent has not read yet.
+const maxTyped = 64
+
+// typed is the input of a client.
+type typed struct {
+	ctx    context.Context
+	sizes  chan [2]uint16 // has room for one
+	frames chan []byte    // nil if the client only watches
+	rest   []byte         // of the last frame
+}
+
+// receive passes on what is typed. It returns false when the client leaves or is gone, or the agent does not read.
+func (t *typed) receive(r io.Reader) bool {
+	for {
+		kind, content, err := readFrame(r, maxData)
+		switch {
+		case err != nil || kind == frameEnd:
+			return false
+		case kind == frameData && t.frames != nil && len(content) > 0:
+			late := time.NewTimer(silence)
+			select {
+			case t.frames <- bytes.Clone(content):
+				late.Stop()
+			case <-t.ctx.Done():
+				late.Stop()
+				return true
+			case <-late.C: // waiting longer would hide that the client leaves
+				return false
+			}
+		case kind == frameResize:
+			if size, ok := sizeOf(content); ok {
+				select {
+				case <-t.sizes: // which was not received yet
+				default:
+				}
+				t.sizes <- size
+			}
+		}
+	}
+}
+
+// Read returns what was typed.
+func (t *typed) Read(p []byte) (int, error) {
+	if len(t.rest) == 0 {
+		select {
+		case t.rest = <-t.frames:
+		case <-t.ctx.Done():
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, t.rest)
+	t.rest = t.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,338 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
+	"github.com/coppice-dev/coppice/internal/cluster/identity"
+	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// raw is a connection to a node that sends what it likes.
+type raw struct {
+	t  *testing.T
+	nc net.Conn
+	in *bufio.Reader
+}
+
+func (w *way) raw(t *testing.T, path string) *raw {
+	t.Helper()
+	nc, in, err := w.client.upgrade(ctxOf(t), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(testTimeout))
+	return &raw{t, nc, in}
+}
+
+func (r *raw) send(messages ...any) {
+	r.t.Helper()
+	for _, m := range messages {
+		b, err := encode(m)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.nc.Write(b); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *raw) answer() *answer {
+	r.t.Helper()
+	a := new(answer)
+	if _, err := readMessage(r.in, a); err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// over checks that the node ends the connection.
+func (r *raw) over(what string) {
+	r.t.Helper()
+	if _, err := io.Copy(io.Discard, r.in); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		r.t.Errorf("%s: the connection goes on", what)
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+var greeting = request{ID: 1, Op: opHello, Version: version, Client: "raw"}
+
+// What is not a request ends its connection alone.
+func TestHostileClient(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	s := start(t, w.far, sh("app/a", 1, forever))
+	for what, bytes := range map[string]string{
+		"nothing": "", "text": "GET / HTTP/1.1\r\n\r\n", "a huge frame": "m\xff\xff\xff\xff",
+		"a half frame": "m\x00\x00\x00\x05{",
+		"no JSON":      "m\x00\x00\x00\x02}}", "another frame": "d\x00\x00\x00\x01x",
+	} {
+		r := w.raw(t, Path)
+		fmt.Fprint(r.nc, bytes)
+		if bytes == "" || what == "a half frame" {
+			r.nc.Close()
+			continue
+		}
+		r.over(what + " in place of a hello")
+		r = w.raw(t, Path)
+		r.send(greeting)
+		r.answer()
+		fmt.Fprint(r.nc, bytes)
+		r.over(what)
+		r = w.raw(t, attachPath)
+		fmt.Fprint(r.nc, bytes)
+		r.over(what + " in place of an attach")
+	}
+	following := request{ID: 2, Op: opFollow, ref: s.ref}
+	for what, requests := range map[string][]any{
+		"no hello":                 {request{ID: 1, Op: opPing}},
+		"a hello without a client": {request{ID: 1, Op: opHello, Version: version}},
+		"an ID that is used":       {greeting, following, following},
+		"no ID":                    {greeting, request{Op: opList}},
+		"too many references":      {greeting, request{Op: opWatch, Refs: make([]ref, maxRefs+1)}},
+	} {
+		r := w.raw(t, Path)
+		r.send(requests...)
+		r.over(what)
+	}
+	r := w.raw(t, Path)
+	r.send(request{ID: 1, Op: opHello, Version: version + 1, Client: "newer"})
+	if err := r.answer().Failure.err(); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("a newer version: %v", err)
+	}
+	f := store.Fence{Lease: "controller", Epoch: 7}
+	for what, q := range map[string]request{
+		"not know the request":        {Op: "dance", ref: s.ref, Fence: &f},
+		"no runtime of the kind":      {Op: opStart, ref: ref{Kind: "docker", Path: "a", Token: "t"}, Fence: &f},
+		"has no fence":                {Op: opKill, ref: s.ref},
+		"needs a token":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Incarnation: 1}, Fence: &f},
+		"has no launch":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Token: "t"}, Fence: &f},
+		"without a path":              {Op: opAdopt, ref: ref{Kind: "proc"}, Fence: &f},
+		"has incarnation 1":           {Op: opKill, ref: ref{Kind: "proc", Path: "app/a", Incarnation: 1}, Fence: &f},
+		"at most 32768 are possible":  {Op: opWrite, ref: s.ref, Fence: &f, Data: make([]byte, maxData+1)},
+		"no signal -1":                {Op: opSignal, ref: s.ref, Fence: &f, Signal: &signal{Name: "SIGNONE"}},
+		"bytes, at most 4096 are all": {Op: opRemove, ref: ref{Kind: "proc", Path: strings.Repeat("x", 1<<20)}, Fence: &f},
+	} {
+		r := w.raw(t, Path)
+		q.ID = 2
+		r.send(greeting, q)
+		r.answer()
+		if err := r.answer().Failure.err(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if o := until(t, s, "alive", alive); o.Incarnation != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// Nodes alone may use the routes, and only by upgrading.
+func TestWhoMayAsk(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	upgrade := "Connection: Upgrade\r\nUpgrade: " + protocol + "\r\n"
+	ask := func(head string) string {
+		nc, err := w.dial(w.pair.controller, w.address)(ctxOf(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprintf(nc, "%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", head, "X: y\r\nContent-Length: 0\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", string(text))
+	}
+	for head, want := range map[string]string{
+		"GET " + Path: "426", "POST " + Path: "426 expected a POST with Connection: Upgrade", "POST /other": "404",
+	} {
+		if got := ask(head); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", head, got)
+		}
+	}
+	for name, path := range map[string]string{"main": Path, "attach": attachPath} {
+		var rec recorder
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(upgrade))
+		w.server.ServeHTTP(&rec, r) // as from a socket, without a certificate
+		if rec.status != http.StatusUnauthorized {
+			t.Errorf("%s, without a certificate: %d", name, rec.status)
+		}
+	}
+}
+
+type recorder struct{ status int }
+
+func (r *recorder) Header() http.Header         { return make(http.Header) }
+func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+// A node that is removed from the fleet loses its connections, also that of a terminal.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	w := &way{pair: newPair(t)}
+	local := openShim(t, shim.Options{Dir: slotsDir(t)})
+	s := NewServer(Options{Runtimes: []runtime.Runtime{local}, Check: w.check, Admit: w.admits, Logger: logger(t)})
+	s.interval = 20 * time.Millisecond
+	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return w.other }, w.admits), s)
+	c := w.connect(t, func() string { return address })
+	w.far = &far{Runtime: c.Runtime("proc"), client: c, server: s, local: local}
+	t.Cleanup(func() { w.Close() })
+	l := sh("app/a", 1, forever)
+	l.Terminal = true
+	a := start(t, w.far, l)
+	attached, resized := make(chan error, 1), make(chan struct{}, 1)
+	go func() {
+		attached <- a.Attach(context.Background(), runtime.Attachment{Output: io.Discard, Resized: func(_, _ uint16) {
+			select {
+			case resized <- struct{}{}:
+			default:
+			}
+		}})
+	}()
+	await(t, "the terminal", resized)
+	w.mu.Lock()
+	w.admit = func(name string) error { return fmt.Errorf("%s is banned", name) }
+	w.mu.Unlock()
+	if err := <-attached; !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("attached: %v", err)
+	}
+	until(t, a, "unknown", func(o runtime.Observation) bool {
+		return o.Life == runtime.Unknown && strings.Contains(o.Detail, "does not answer since")
+	})
+	if _, err := w.Start(ctxOf(t), sh("app/b", 1, forever)); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("start: %v", err)
+	}
+	w.mu.Lock()
+	w.admit = nil
+	w.mu.Unlock()
+	until(t, a, "alive", alive)
+}
+
+// A node that sends anything is connected to again, and its sessions are unknown.
+func TestHostileServer(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	hello := string(must(t, answer{ID: 1, Version: version}))
+	for what, bytes := range map[string]string{
+		"nothing": "", "text": "hello", "a huge frame": hello + "m\xff\xff\xff\xff",
+		"another version": string(must(t, answer{ID: 1, Version: 9})), "no version": string(must(t, answer{ID: 1})),
+		"no JSON": hello + "m\x00\x00\x00\x01}",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var connections atomic.Int64
+			twice := make(chan struct{})
+			address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					nc, _, err := http.NewResponseController(w).Hijack()
+					if err != nil {
+						return
+					}
+					defer nc.Close()
+					fmt.Fprintf(nc, "HTTP/1.1 101 Switching Protocols\r\n\r\n%s", bytes)
+					if connections.Add(1) == 2 {
+						close(twice)
+					}
+				}))
+			c := p.connect(t, func() string { return address })
+			await(t, what+": another connection", twice)
+			if all, err := c.Runtime("proc").List(ctxOf(t)); err == nil {
+				t.Errorf("%v", all)
+			}
+			c.Close()
+		})
+	}
+}
+
+// Answers to no request are ignored, and a start without a state is unknown.
+func TestUselessAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	hello := string(must(t, answer{ID: 1, Version: version}))
+	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			nc, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			fmt.Fprintf(nc, "HTTP/1.1 101 Switching Protocols\r\n\r\n%s", hello)
+			for {
+				var q request
+				if _, err := readMessage(buffered, &q); err != nil {
+					return
+				}
+				for _, a := range []answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &state{}}, {State: lostState(
+					ref{Path: "x"}, io.EOF, time.Now())}, {ID: q.ID, List: []state{{}}}, {ID: q.ID}} {
+					nc.Write(must(t, a))
+				}
+			}
+		}))
+	c := p.connect(t, func() string { return address })
+	defer c.Close()
+	r := c.Runtime("proc")
+	if s, err := r.Start(ctxOf(t), sh("app/a", 1, forever)); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("start: %v, %v", s, err)
+	}
+	if s, err := r.Adopt(ctxOf(t), "app/a"); !errors.Is(err, runtime.ErrUnknown) {
+		t.Errorf("adopt: %v, %v", s, err)
+	}
+	if all, err := r.List(ctxOf(t)); err != nil || len(all) != 1 || all[0].Life != runtime.Unknown {
+		t.Errorf("list: %v, %v", all, err)
+	}
+}
+
+func must(t *testing.T, v any) []byte {
+	b, err := encode(v)
+	if err != nil {
+		t.Error(err)
+	}
+	return b
+}
+
+// A node whose connection is open but silent is taken for one that does not answer.
+func TestSilentNode(t *testing.T) {
+	t.Parallel()
+	w := &way{pair: newPair(t)}
+	local := openShim(t, shim.Options{Dir: slotsDir(t)})
+	s, address := w.serve(t, local)
+	w.proxy = newProxy(t, func() string { return address })
+	w.address = w.proxy.address
+	c := w.connectWith(t, w.address, time.Second) // a busy machine answers within three of these
+	w.far = &far{Runtime: c.Runtime("proc"), client: c, server: s, local: local}
+	t.Cleanup(func() { w.Close() })
+	pair := w.connected(t)
+	a := start(t, w.far, sh("app/a", 1, forever))
+	l, _ := c.current()
+	w.proxy.refuse(true)
+	pair.hold()
+	await(t, "the end of the connection", l.lost)
+	until(t, a, "unknown", func(o runtime.Observation) bool {
+		return o.Life == runtime.Unknown && strings.Contains(o.Detail, "n2 does not answer")
+	})
+	pair.close()
+	w.proxy.refuse(false)
+	until(t, a, "alive", alive)
+}
