@@ -13,48 +13,18 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"strings"
+
+	"github.com/coppice-dev/coppice/internal/nodename"
 )
 
 // Domain is the domain of the DNS names in certificates of nodes. It is in no public DNS.
 const Domain = "node.coppice"
 
-// MaxName is the maximum length of the name of a node in bytes, that of a label in DNS.
-const MaxName = 63
-
 // ServerName returns the DNS name in the certificate of a node.
 func ServerName(node string) string { return node + "." + Domain }
 
-// CheckName returns what is wrong with the name of a node, or nil. A name has at most 63 lower-case letters, digits,
-// "-" and ".", and no part between dots is empty or begins or ends with "-". Names of hosts are such names.
-// Capital letters are refused because TLS compares DNS names without their case.
-func CheckName(node string) error {
-	const expected = `expected lower-case letters, digits, "-" and "."`
-	switch {
-	case node == "":
-		return errors.New("the name of the node is missing; " + expected)
-	case len(node) > MaxName:
-		return fmt.Errorf("the name of the node %.70q has %d bytes; expected at most %d", node, len(node), MaxName)
-	}
-	for i := range len(node) {
-		c := node[i]
-		switch {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '.':
-		case 'A' <= c && c <= 'Z':
-			return fmt.Errorf("the name of the node %q has capital letters; expected %q", node, strings.ToLower(node))
-		default:
-			return fmt.Errorf("the name of the node %q has other characters; %s", node, expected)
-		}
-	}
-	for part := range strings.SplitSeq(node, ".") {
-		if part == "" || part[0] == '-' || part[len(part)-1] == '-' {
-			return fmt.Errorf(`the name of the node %q has an empty part, or "-" at the end of one; `+
-				`expected a letter or digit at both ends of each part between dots`, node)
-		}
-	}
-	return nil
-}
+// CheckName returns what is wrong with the name of a node, or nil; see nodename.Check.
+func CheckName(node string) error { return nodename.Check(node) }
 
 // NewKey makes a key.
 func NewKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }

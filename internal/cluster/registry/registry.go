@@ -7,14 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cluster/jointoken"
 	"github.com/coppice-dev/coppice/internal/cluster/pki"
 	"github.com/coppice-dev/coppice/internal/cluster/record"
+	"github.com/coppice-dev/coppice/internal/nodename"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -24,12 +23,8 @@ const Prefix = "cluster/nodes"
 // LeaseOf returns the name of the lease of a node.
 func LeaseOf(node string) string { return "nodes/" + node }
 
-// Bounds of a node.
-const (
-	MaxLabels   = 32
-	MaxLabel    = 63 // bytes of the name or the value of a label
-	MaxCapacity = 100_000
-)
+// MaxCapacity is the largest capacity of a node.
+const MaxCapacity = 100_000
 
 // Errors of the registry.
 var (
@@ -65,35 +60,7 @@ func (i Info) Check() error {
 	if i.Capacity < 0 || i.Capacity > MaxCapacity {
 		return fmt.Errorf("the capacity is %d, expected 0 to %d agents", i.Capacity, MaxCapacity)
 	}
-	if len(i.Labels) > MaxLabels {
-		return fmt.Errorf("%d labels, at most %d are allowed", len(i.Labels), MaxLabels)
-	}
-	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
-		if err := checkLabel(name, true); err != nil {
-			return fmt.Errorf("label %.70q: %w", name, err)
-		}
-		if err := checkLabel(i.Labels[name], false); err != nil {
-			return fmt.Errorf("label %s = %.70q: %w", name, i.Labels[name], err)
-		}
-	}
-	return nil
-}
-
-// checkLabel returns what is wrong with the name of a label or with its value, which may be empty.
-func checkLabel(text string, name bool) error {
-	switch {
-	case text == "" && name:
-		return errors.New("the name is empty")
-	case len(text) > MaxLabel:
-		return fmt.Errorf("%d bytes, at most %d are allowed", len(text), MaxLabel)
-	}
-	for _, c := range []byte(text) {
-		word := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !word && c != '-' && c != '_' && c != '.' && (c != '/' || !name) {
-			return errors.New(`expected letters, digits, "-", "_" and "."; in a name also "/"`)
-		}
-	}
-	return nil
+	return nodename.CheckLabels(i.Labels)
 }
 
 func (n Node) equal(other Node) bool { return reflect.DeepEqual(n, other) }

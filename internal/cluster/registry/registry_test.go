@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/nodename"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/internal/store/storetest"
@@ -30,7 +31,7 @@ func hash(b byte) (h [32]byte) {
 
 func TestInfo(t *testing.T) {
 	many := map[string]string{}
-	for i := range registry.MaxLabels + 1 {
+	for i := range nodename.MaxLabels + 1 {
 		many[fmt.Sprint("l", i)] = ""
 	}
 	for want, i := range map[string]registry.Info{
