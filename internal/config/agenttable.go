@@ -61,7 +61,8 @@ restart_window = "1h"
 			{Name: "env", Type: "table of strings",
 				Doc: "variables in addition to the few that every agent gets; names that start with `COPPICE_` " +
 					"are reserved",
-				Also: []string{"environment"}, Read: readEnv},
+				Also: []string{"environment"},
+				Read: toml.StringMap("a table of strings", func(a *agent) *map[string]string { return &a.Env })},
 			{Name: "env_file", Type: "string or array of strings",
 				Doc: "files with more variables, one `KEY=VALUE` a line, relative to the directory of this file; " +
 					"later ones take precedence, and `env` over all. They are read at each start; a change of their " +
@@ -210,19 +211,6 @@ restart_window = "1h"
 			dependsOn("before this one is started, and stopped after it",
 				func(a *agent) *[]string { return &a.DependsOn }),
 		},
-	}
-}
-
-// readEnv reads a table of environment variables.
-func readEnv(r *toml.Reader, v *toml.Value, into *agent) {
-	if !r.Want(v, toml.KindTable, "a table of strings") {
-		return
-	}
-	into.Env = make(map[string]string, len(v.Fields))
-	for _, field := range v.Fields {
-		if r.Want(field, toml.KindString, "a string") {
-			into.Env[field.Name] = field.Text
-		}
 	}
 }
 

@@ -206,11 +206,7 @@ retries = 2
 				}},
 			{Name: "env", Type: "table of strings", Doc: "variables in addition to the few that every agent gets",
 				Also: []string{"environment"},
-				Read: func(r *toml.Reader, v *toml.Value, into *orderForm) {
-					var a agent
-					readEnv(r, v, &a)
-					into.Env = a.Env
-				}},
+				Read: toml.StringMap("a table of strings", func(o *orderForm) *map[string]string { return &o.Env })},
 			{Name: "dir", Type: "string", Default: "the directory of the project",
 				Doc:  "the working directory, relative to that",
 				Also: []string{"cwd", "workdir", "working_dir", "directory"},

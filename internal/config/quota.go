@@ -61,11 +61,7 @@ command = "claude -p --output-format stream-json --verbose --model opus"
 			{Name: "env", Type: "table of strings", Doc: "the variables that choose the account, such as " +
 				"`CLAUDE_CONFIG_DIR`, `CODEX_HOME` or a key; they take precedence over those of the agent. `~` is " +
 				"not expanded", Also: []string{"environment", "variables", "account"},
-				Read: func(r *toml.Reader, v *toml.Value, into *quotaForm) {
-					var a agent
-					readEnv(r, v, &a)
-					into.Env = a.Env
-				}},
+				Read: toml.StringMap("a table of strings", func(q *quotaForm) *map[string]string { return &q.Env })},
 			{Name: "env_file", Type: "string or array of strings", Doc: "files with such variables, as the " +
 				"`env_file` of an agent; they are the place for keys. They are read at each start, and `env` takes " +
 				"precedence", Also: []string{"env_files", "envfile", "environment_file", "dotenv", "key_file"},

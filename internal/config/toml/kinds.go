@@ -256,6 +256,23 @@ func (r *Reader) List(v *Value, expected string) ([]string, bool) {
 	return list, ok
 }
 
+// StringMap returns the read function of a key whose value is a table of strings. Errors
+// describe it as expected.
+func StringMap[T any](expected string, field func(*T) *map[string]string) func(*Reader, *Value, *T) {
+	return func(r *Reader, v *Value, into *T) {
+		if !r.Want(v, KindTable, expected) {
+			return
+		}
+		all := make(map[string]string, len(v.Fields))
+		for _, f := range v.Fields {
+			if r.Want(f, KindString, "a string") {
+				all[f.Name] = f.Text
+			}
+		}
+		*field(into) = all
+	}
+}
+
 // Strings reads a string or an array of strings, and returns the values.
 func (r *Reader) Strings(v *Value, expected string) []*Value {
 	if v.Kind != KindArray {
