@@ -30,7 +30,7 @@ backoff = "exponential"
 max_restarts = 10
 restart_window = "1h"
 `,
-		Keys: []toml.Key[agent]{
+		Keys: append([]toml.Key[agent]{
 			{Name: "name", Type: "string", Default: toml.Required, Unless: "aidefile",
 				Doc: "unique in the file; the last segment of its path", Also: []string{"id"},
 				Read: toml.Text(func(a *agent) *string { return &a.Name })},
@@ -210,7 +210,7 @@ restart_window = "1h"
 			suspendedKey(suspendedDoc, func(a *agent) *bool { return &a.Suspended }),
 			dependsOn("before this one is started, and stopped after it",
 				func(a *agent) *[]string { return &a.DependsOn }),
-		},
+		}, placementKeys()...),
 	}
 }
 

@@ -347,6 +347,42 @@ var badInput = []struct{ name, text, want string }{
 	{"process names", base + "process_names = [\"node\", \"/bin/sh\", \"\"]\n", `
 		4:26: "/bin/sh" is not the name of a program, expected the last segment of its path
 		4:37: "" is not the name of a program, expected the last segment of its path`},
+	{"kinds of placement", base + "node = 1\nlabels = [\"gpu\"]\nspread = [\"zone\"]\nmax_per_node = \"2\"\n", `
+		4:8: node is an integer, expected a string; write "1"
+		5:10: labels is an array, expected a table of strings such as { zone = "eu" }
+		6:10: spread is an array, expected a string
+		7:16: max_per_node is a string, expected an integer from 1 to 100000`},
+	{"empty placement", base + "node = \"\"\nlabels.gpu = true\nspread = \" \"\nmax_per_node = 0\n", `
+		4:8: node is empty, expected a string; remove the key if nothing is meant
+		5:14: gpu is a boolean, expected a string; write "true"
+		6:10: spread is empty, expected a string; remove the key if nothing is meant
+		7:16: max_per_node is 0, expected an integer from 1 to 100000`},
+	{"names of nodes", agents("node", "Web-1", "a b", "a..b", strings.Repeat("a", 64)), `
+		3:8: the name of the node "Web-1" has capital letters; expected "web-1"
+		7:8: the name of the node "a b" has other characters; expected lower-case letters, digits, "-" and "."
+		11:8: the name of the node "a..b" has an empty part, or "-" at the end of one; expected a letter or digit at both ends of each part between dots
+		15:8: the name of the node "` + strings.Repeat("a", 64) + `" has 64 bytes; expected at most 63`},
+	{"bad labels", base + "max_per_node = -1\n[agent.labels]\n\"\" = \"x\"\n\"a=b\" = \"x\"\na = \"x/y\"\nb = \"\"\nc = 1\n", `
+		4:16: max_per_node is -1, expected an integer from 1 to 100000
+		6:6: label "": the name is empty
+		7:9: label "a=b": expected letters, digits, "-", "_" and "."; in a name also "/"
+		8:5: label a = "x/y": expected letters, digits, "-", "_" and "."; in a name also "/"
+		10:5: c is an integer, expected a string; write "1"`},
+	{"many labels", base + "max_per_node = 1_000_000\n[agent.labels]\n" + configtest.Variables(33), `
+		4:16: max_per_node is 1_000_000, expected an integer from 1 to 100000
+		5:8: 33 labels, expected at most 32, as many as a node has`},
+	{"spread", agents("spread", "node", "a b"), `
+		3:10: spread is "node", expected the name of a label; remove it: without spread, agents are spread over nodes
+		7:10: spread: label "a b": expected letters, digits, "-", "_" and "."; in a name also "/"`},
+	{"spread by one value", base + "labels = { zone = \"eu\" }\nspread = \"zone\"\n", `
+		5:10: spread by the label zone, which is "eu" on all nodes with these labels, expected another one; remove one of the two`},
+	{"no choice of nodes", base + "node = \"a\"\nlabels = { zone = \"eu\" }\nspread = \"rack\"\nmax_per_node = 2\nhost = \"b\"\n", `
+		5:10: labels with node, expected one of the two: node leaves no choice; remove one of the two
+		6:10: spread with node, expected one of the two: node leaves no choice; remove one of the two
+		7:16: max_per_node with node, expected one of the two: node leaves no choice; remove one of the two
+		8:1: unknown key "host" in [[agent]]; did you mean "node"?`},
+	{"placement of a pool", base + "pool = { max = 3, spread = \"zone\" }\n", `
+		4:19: unknown key "spread" in [agent.pool]; it belongs in [[agent]]`},
 	{"circle", base + "depends_on = [\"s\"]\n[[supervisor]]\nname = \"s\"\nchildren = [\"b\"]\n[[agent]]\nname = \"b\"\ncommand = \"x\"\ndepends_on = [\"a\"]\n",
 		`4:15: dependencies form a cycle ("a" depends on "s", which contains "b", which depends on "a"), expected an order; remove one of these dependencies`},
 	{"pool", base + "[[supervisor]]\nname = \"s\"\nchildren = []\nstrategy = \"simple_one_for_one\"\n[supervision]\nstrategy = \"SimpleOneForOne\"\n", `

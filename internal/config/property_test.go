@@ -173,6 +173,18 @@ func print(t *spec.Tree) string {
 		if a.DependsOn != nil {
 			line("depends_on", a.DependsOn)
 		}
+		if a.Placement.Node != "" {
+			line("node", a.Placement.Node)
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.Placement.Labels)) {
+			line("labels."+configtest.Quoted(name), a.Placement.Labels[name])
+		}
+		if a.Placement.Spread != "" {
+			line("spread", a.Placement.Spread)
+		}
+		if a.Placement.MaxPerNode > 0 {
+			line("max_per_node", a.Placement.MaxPerNode)
+		}
 		if a.Watchdog > 0 {
 			line("watchdog", a.Watchdog)
 		} else if a.Notify && !a.Ready.Notify {
@@ -340,6 +352,10 @@ func someTree(t *rapid.T) *spec.Tree {
 		if len(earlier) > 0 && rapid.Bool().Draw(t, "depends") {
 			a.DependsOn = []string{rapid.SampledFrom(earlier).Draw(t, "on")}
 		}
+		a.Placement = rapid.SampledFrom([]spec.Placement{
+			{}, {}, {Node: "a.example-1"}, {Labels: map[string]string{"topology/zone": "eu", "gpu": ""}}, {MaxPerNode: 1},
+			{Labels: map[string]string{"A_b.c": "X"}, Spread: "zone", MaxPerNode: spec.MaxPerNode},
+		}).Draw(t, "placement")
 		earlier = append(earlier, a.Name)
 		if !a.Significant && rapid.IntRange(0, 3).Draw(t, "pool") == 0 {
 			return spec.Child{Node: somePool(t, a)}

@@ -109,6 +109,7 @@ func (c checker) checkAgent(g *Agent) {
 	c.checkLimits(g.Limits)
 	c.checkUser(g)
 	c.checkPaths(g)
+	c.checkPlacement(&g.Placement)
 	c.checkBackoff(g.Backoff)
 	if g.Limit != (supervisor.Limit{}) {
 		c.checkLimit(g.Limit, "restart_window")

@@ -15,7 +15,7 @@ import (
 // its own hash, so changes can be named. It covers only the declaration, not the environment
 // of the daemon. It omits settings that change in place: restart policy, backoff, limit,
 // shutdown, readiness, liveness, nudges and the name of the command line. It also omits the Aidefile,
-// which each run reads.
+// which each run reads, and the Placement, which says where an agent runs and not how.
 type Hash struct {
 	Sum    string      `json:"sum"` // over all fields, including unknown ones
 	Fields []FieldHash `json:"parts,omitempty"`

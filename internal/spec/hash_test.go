@@ -56,6 +56,7 @@ func TestHash(t *testing.T) {
 	a := base()
 	a.Restart, a.Backoff.Base, a.Shutdown.Grace, a.Ready.Log, a.Significant = supervisor.Temporary, time.Second, time.Minute, "x", true
 	a.Logs, a.CLI = Logs{MaxSize: 1 << 20, Keep: 1}, agentcli.Codex
+	a.Placement = Placement{Node: "a", Labels: map[string]string{"zone": "eu"}, Spread: "zone", MaxPerNode: 1}
 	if a.DeclaredHash().Sum != base().DeclaredHash().Sum {
 		t.Error("what is changed in place has changed the hash")
 	}

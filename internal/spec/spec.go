@@ -134,6 +134,8 @@ type Agent struct {
 	ReadWritePaths []string
 	// ReadOnlyPaths are exceptions from ReadWritePaths.
 	ReadOnlyPaths []string
+	// Placement says on which nodes it may run. An instance has that of its pool.
+	Placement Placement
 	// Logs limits its output from the next incarnation on. Zero fields mean those of Tree.Logs.
 	Logs Logs
 

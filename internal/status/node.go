@@ -17,15 +17,26 @@ func (m *Model) declare(n *Node, f Fleet) {
 		if n.Path != f.RootPath {
 			n.Restart = d.Restart.String()
 		}
+		if d.Template != nil {
+			n.Placement = placement(d.Template)
+		}
 	} else if a := f.Agents[n.Path]; a != nil {
 		n.Runtime, n.Terminal, n.Restart = place(a), hasTerminal(a), a.Restart.String()
 		n.Pipeline, n.User, n.NoNewPrivileges = a.Pipeline != nil, a.User, a.NoNewPrivileges
 		n.ReadWritePaths, n.ReadOnlyPaths = a.ReadWritePaths, a.ReadOnlyPaths
+		n.Placement = placement(a)
 	}
 	n.NeedsInput = m.needsInput(n.Path)
 }
 
-// hasTerminal reports whether an agent runs in a terminal.
+// placement returns on which nodes an agent may run; nil if on any.
+func placement(a *spec.Agent) *spec.Placement {
+	if a.Placement.IsZero() {
+		return nil
+	}
+	return &a.Placement
+}
+
 // place returns what an agent runs in.
 func place(a *spec.Agent) string {
 	if a.Program != nil {
@@ -34,6 +45,7 @@ func place(a *spec.Agent) string {
 	return a.Runtime.String()
 }
 
+// hasTerminal reports whether an agent runs in a terminal.
 func hasTerminal(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
 
 // needsInput returns what an agent waits for a person to say; nil if it does not.

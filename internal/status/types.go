@@ -10,6 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/health"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/pool"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -59,6 +60,8 @@ type Node struct {
 	StoppedByHand   bool          `json:"stopped_by_hand,omitempty" doc:"A person has stopped or drained it: only a start brings it back, not a resume."`
 	NeedsInput      *NeedsInput   `json:"needs_input,omitempty"`
 	Pool            *pool.Info    `json:"pool,omitempty"`
+
+	Placement *spec.Placement `json:"placement,omitempty"`
 }
 
 // Loop tells how an agent ends that is restarted again and again: LoopEnds times

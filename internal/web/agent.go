@@ -193,6 +193,9 @@ func explain(x status.Explanation, who role) explanation {
 	if n.ReadWritePaths != nil {
 		add("May write to", "%s", cmp.Or(strings.Join(n.ReadWritePaths, ", "), "nothing"))
 	}
+	if n.Placement != nil {
+		add("Placement", "%s", n.Placement)
+	}
 	if n.StatusText != "" {
 		add("It says", "%s", n.StatusText)
 	}

@@ -80,6 +80,9 @@ func ExplainLines(x status.Explanation, now time.Time, p terminal.Paint) []strin
 	field("next", next)
 	field("do", x.Hint)
 	field("writes", writable(n))
+	if n.Placement != nil {
+		field("place", n.Placement.String())
+	}
 	field("claims", claimLines(x.Claims, now)...)
 	if len(x.History) > 0 {
 		lines = append(lines, "", p.Bold("Last events"))
