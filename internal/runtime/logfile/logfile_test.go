@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
@@ -59,5 +60,33 @@ func TestFromMark(t *testing.T) {
 	all := read(t, file, Mark{})
 	if !slices.Equal(all, got) {
 		t.Errorf("all that is left: %q", all)
+	}
+}
+
+// A reader that begins after some lines has a mark from which another one goes on: what it has passed over, such as the
+// beginning and end of an incarnation, does not come again.
+func TestMarkAtStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), Name)
+	w := NewWriter(file)
+	w.Begin(1)
+	w.Append([]byte("one\n"))
+	w.End(1, "exited with 1", true)
+	for what, s := range map[string]Start{"the end": {}, "later": {Since: time.Now().Add(time.Hour)}} {
+		first, err := Open(file, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		mark := first.Mark()
+		second, err := Open(file, Start{After: &mark})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		for name, tail := range map[string]*Tail{"it": first, "the next one": second} {
+			if err := tail.Next(func(l Line) { t.Errorf("%s: %s emits %+v", what, name, l) }); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -147,6 +147,9 @@ func (t *Tail) skip(skipped func(entry) bool) {
 			}
 			t.times.ahead = t.times.ahead[1:]
 			t.hold(e)
+			if e.mark != nil && e.mark.Event != "" && e.offset == t.offset { // so that a Mark does not go back to it
+				t.passed = e.at.UnixMilli()
+			}
 		}
 		if !t.times.read(t.file) {
 			return
