@@ -16,6 +16,8 @@
 // refuses, and one that is older than another that it has accepted: a controller that was replaced cannot act. What
 // only reads has none, although it may have the node record how an incarnation has ended.
 //
-// PIDs are those of the node. So are the times of starts and ends, by its clock; the other times are sent as ages, and
-// hold by the clock of the reader.
+// Logs stay on the node, and are read there in parts: each request says where the last part has ended.
+//
+// PIDs are those of the node. So are the times of starts, ends and lines of logs, by its clock; the other times are
+// sent as ages, and hold by the clock of the reader.
 package remote

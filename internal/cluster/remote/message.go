@@ -28,6 +28,7 @@ const (
 	opActivity   = "activity" // answered by Age and State
 	opFollow     = "follow"   // answered by More whenever the log has grown, until the incarnation has ended
 	opUnfinished = "unfinished"
+	opLog        = "log" // Log; answered by Log
 
 	opStart  = "start"  // Launch; answered by State, which is watched from then on
 	opAdopt  = "adopt"  // the same, without a launch
@@ -72,6 +73,7 @@ type request struct {
 	Cols    uint16        `json:"cols,omitempty"`
 	Input   bool          `json:"input,omitempty"`
 	Earlier int           `json:"earlier,omitempty"`
+	Log     *logStart     `json:"log,omitempty"`
 }
 
 const maxRefs = 500
@@ -87,6 +89,7 @@ type answer struct {
 	Texts   []string       `json:"texts,omitempty"`  // lines, or paths
 	Screen  bool           `json:"screen,omitempty"` // Texts are a screen
 	Age     *time.Duration `json:"age,omitempty"`    // of the last activity; nil if there is none
+	Log     *logPart       `json:"log,omitempty"`
 }
 
 // state is a runtime.Observation that is sent.

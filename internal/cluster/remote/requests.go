@@ -32,7 +32,7 @@ func (c *conn) carryOut(ctx context.Context, req *request) *outgoing {
 
 func (c *conn) do(ctx context.Context, req *request, o *outgoing) (err error) {
 	switch req.Op {
-	case opList, opRemoved, opPeek, opScreen:
+	case opList, opRemoved, opPeek, opScreen, opLog:
 		select {
 		case c.lookups <- struct{}{}:
 			defer func() { <-c.lookups }()
@@ -48,6 +48,9 @@ func (c *conn) do(ctx context.Context, req *request, o *outgoing) (err error) {
 	switch req.Op {
 	case opList, opRemoved, opPeek, opScreen:
 		return c.query(ctx, req, o)
+	case opLog:
+		o.Log, err = c.s.readLog(ctx, req)
+		return err
 	case opStart:
 		o.of, err = c.s.start(ctx, req)
 		return err

@@ -221,7 +221,7 @@ func (r *Runtime) collect(ctx context.Context, op string) ([]*answer, error) {
 	return parts.all()
 }
 
-// Log is part of runtime.Runtime. It fails: the file is on the other node.
+// Log is part of runtime.Runtime. It fails: the file is on the other node. Tail reads it.
 func (r *Runtime) Log(path string) (string, error) {
 	return "", fmt.Errorf("%w: the log of %.200q is a file of node %s", runtime.ErrUnsupported, path, r.c.o.Node)
 }
