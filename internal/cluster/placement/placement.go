@@ -109,7 +109,7 @@ func (f *Fleet) Choose(w Want) (string, error) {
 		}
 		return n
 	}
-	none := &NoneError{Path: w.Path}
+	none := &NoneError{Path: w.Path, Node: w.Node}
 	best, found := candidate{}, false
 	byValue := map[string]int{}
 	if w.Spread != "" {
@@ -120,6 +120,9 @@ func (f *Fleet) Choose(w Want) (string, error) {
 		}
 	}
 	for _, n := range f.nodes {
+		if w.Node != "" && w.Node != n.Name {
+			continue
+		}
 		others := f.on[n.Name]
 		if mine.node == n.Name {
 			others--
@@ -147,9 +150,21 @@ func (f *Fleet) Choose(w Want) (string, error) {
 
 // refuses returns why a node does not take an agent, beside what it has; "" if it does.
 func refuses(n Node, w Want, others, ofGroup int) string {
+	if why := bars(n, w); why != "" {
+		return why
+	}
 	switch {
-	case w.Node != "" && w.Node != n.Name:
-		return fmt.Sprintf("node = %q", w.Node)
+	case w.MaxPerNode > 0 && ofGroup >= w.MaxPerNode:
+		return fmt.Sprintf("has %d of max_per_node = %d", ofGroup, w.MaxPerNode)
+	case n.Capacity > 0 && others >= n.Capacity:
+		return fmt.Sprintf("is full, with %d of %d agents", others, n.Capacity)
+	}
+	return ""
+}
+
+// bars returns why a node takes an agent under no circumstances; "" if it may.
+func bars(n Node, w Want) string {
+	switch {
 	case n.State == Lost:
 		return "is lost"
 	case n.State == Draining:
@@ -163,13 +178,8 @@ func refuses(n Node, w Want, others, ofGroup int) string {
 			return fmt.Sprintf("has the label %s = %q, not %q", label, have, w.Labels[label])
 		}
 	}
-	switch _, ok := n.Labels[w.Spread]; {
-	case w.Spread != "" && !ok:
+	if _, ok := n.Labels[w.Spread]; w.Spread != "" && !ok {
 		return fmt.Sprintf("has no label %s, by which the agents are spread", w.Spread)
-	case w.MaxPerNode > 0 && ofGroup >= w.MaxPerNode:
-		return fmt.Sprintf("has %d of max_per_node = %d", ofGroup, w.MaxPerNode)
-	case n.Capacity > 0 && others >= n.Capacity:
-		return fmt.Sprintf("is full, with %d of %d agents", others, n.Capacity)
 	}
 	return ""
 }
@@ -193,6 +203,30 @@ func (c candidate) less(other candidate) bool {
 		cmp.Compare(c.name, other.name)) < 0
 }
 
+// Move returns where an agent has to move, and why it cannot stay where it is; to is "" if it can stay, or if no node
+// takes it. It stays on a node that is full. What a lost node has had is not moved: it ends there.
+func (f *Fleet) Move(w Want) (to, why string) {
+	mine := f.places[w.Path]
+	i, ok := slices.BinarySearchFunc(f.nodes, mine.node, func(n Node, name string) int {
+		return cmp.Compare(n.Name, name)
+	})
+	if !ok || f.nodes[i].State == Lost {
+		return "", ""
+	}
+	if w.Node != "" && w.Node != mine.node {
+		why = "it may run only there"
+	} else if why = bars(f.nodes[i], w); why != "" {
+		why = mine.node + " " + why
+	}
+	if why == "" {
+		return "", ""
+	}
+	if to, _ = f.Choose(w); to == "" {
+		return "", ""
+	}
+	return to, why
+}
+
 // PlacedOn returns the paths of the agents that have their place on a node, sorted.
 func (f *Fleet) PlacedOn(node string) []string {
 	var paths []string
@@ -208,7 +242,8 @@ func (f *Fleet) PlacedOn(node string) []string {
 // NoneError means that no node takes an agent.
 type NoneError struct {
 	Path    string
-	Reasons []Reason // of each node, by name
+	Node    string   // the only one on which it may run; any if empty
+	Reasons []Reason // of each node on which it may run, by name
 }
 
 // Reason says why a node does not take an agent.
@@ -220,7 +255,10 @@ type Reason struct {
 const maxReasons = 5
 
 func (e *NoneError) Error() string {
-	if len(e.Reasons) == 0 {
+	switch {
+	case len(e.Reasons) == 0 && e.Node != "":
+		return fmt.Sprintf("no node takes %s: there is no node %s", e.Path, e.Node)
+	case len(e.Reasons) == 0:
 		return "no node takes " + e.Path + ": there are none"
 	}
 	var all []string

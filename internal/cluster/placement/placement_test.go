@@ -34,7 +34,8 @@ func TestChoose(t *testing.T) {
 		"the emptiest":         {nodes: three, placed: "x@a y@a z@b", node: "c"},
 		"no nodes":             {err: "no node takes p: there are none"},
 		"a named node":         {nodes: three, want: Want{Node: "b"}, node: "b"},
-		"a node that is gone":  {nodes: three, want: Want{Node: "x"}, err: `no node takes p: a node = "x"; b node = "x"; c node = "x"`},
+		"a node that is gone":  {nodes: three, want: Want{Node: "x"}, err: "no node takes p: there is no node x"},
+		"a named node is lost": {nodes: []Node{{Name: "a"}, {Name: "b", State: Lost}}, want: Want{Node: "b"}, err: "no node takes p: b is lost"},
 		"it stays":             {nodes: three, placed: "x@a y@a p@a", node: "a"},
 		"it must go":           {nodes: three, placed: "p@b", want: Want{Node: "c"}, node: "c"},
 		"drained":              {nodes: []Node{{Name: "a", State: Draining}, {Name: "b"}}, placed: "p@a x@b y@b", node: "b"},
@@ -148,10 +149,23 @@ func TestModel(t *testing.T) {
 						(w.Labels == nil || n.Labels["zone"] == w.Labels["zone"])
 				}
 				chosen, err := f.Choose(w)
+				mine := places[w.Path].node
+				to, why := f.Move(w)
+				switch {
+				case to == "" && why == "" && (mine == "" || takes[mine] || nodes[mine].Name == "" || err != nil):
+				case to == "" && why == "" && nodes[mine].State == Lost: // it ends there
+				case to == "" && why == "" && nodes[mine].State == Ready: // it is full, or has another reason to stay
+					if w.Node != "" && w.Node != mine || w.Labels != nil && nodes[mine].Labels["zone"] != w.Labels["zone"] {
+						t.Fatalf("%s stays on %s, want %+v", w.Path, mine, w)
+					}
+				case to == "" || why == "" || takes[mine] || to != chosen || err != nil || to == mine:
+					t.Fatalf("%s moves from %s to %q: %s; chosen: %s, %v", w.Path, mine, to, why, chosen, err)
+				}
 				var none *NoneError
 				switch {
 				case errors.As(err, &none):
-					if slices.Contains(slices.Collect(maps.Values(takes)), true) || len(none.Reasons) != len(nodes) {
+					if slices.Contains(slices.Collect(maps.Values(takes)), true) ||
+						w.Node == "" && len(none.Reasons) != len(nodes) || w.Node != "" && len(none.Reasons) > 1 {
 						t.Fatalf("%v, and %v", err, takes)
 					}
 					return
@@ -199,6 +213,44 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What makes an agent move, and what does not.
+func TestMove(t *testing.T) {
+	b := Node{Name: "b", Labels: label("zone", "2"), Capacity: 1}
+	for name, c := range map[string]struct {
+		on   Node // the node a
+		want Want
+		to   string // "b: why"
+	}{
+		"it stays":            {},
+		"drained":             {on: Node{State: Draining}, to: "b: a is being drained"},
+		"lost":                {on: Node{State: Lost}},
+		"pinned elsewhere":    {want: Want{Node: "b"}, to: "b: it may run only there"},
+		"pinned where it is":  {want: Want{Node: "a"}},
+		"pinned to nothing":   {want: Want{Node: "x"}},
+		"pinned, and drained": {on: Node{State: Draining}, want: Want{Node: "a"}},
+		"other labels":        {want: Want{Labels: label("zone", "2")}, to: "b: a has no label zone"},
+		"labels of none":      {want: Want{Labels: label("zone", "3")}},
+		"spread":              {want: Want{Spread: "zone"}, to: "b: a has no label zone, by which the agents are spread"},
+		"over capacity":       {on: Node{Capacity: 1}},
+		"over max_per_node":   {want: Want{MaxPerNode: 1}},
+	} {
+		f := NewFleet()
+		c.on.Name = "a"
+		f.SetNodes([]Node{c.on, b})
+		f.Place("p", "g", "a")
+		f.Place("x", "g", "a")
+		f.Place("y", "g", "a")
+		c.want.Path, c.want.Group = "p", "g"
+		to, why := f.Move(c.want)
+		if got := strings.TrimSuffix(to+": "+why, ": "); got != c.to {
+			t.Errorf("%s: %q, want %q", name, got, c.to)
+		}
+		if to, why := f.Move(Want{Path: "new", Group: "g"}); to != "" || why != "" {
+			t.Errorf("%s: one without a place moves to %s: %s", name, to, why)
+		}
+	}
 }
 
 // BenchmarkChoose places 10,000 agents on 20 nodes, as when all of them are lost at once.
