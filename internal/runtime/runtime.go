@@ -45,6 +45,8 @@ var (
 	// ErrNodeLost means that the node of the incarnation no longer belongs to the fleet, and that the incarnation has
 	// ended for certain.
 	ErrNodeLost = errors.New("its node is lost")
+	// ErrNoNode means that no node of the fleet takes the agent now. It says nothing about the agent.
+	ErrNoNode = errors.New("it has no node")
 	// ErrWriter means that another client is attached as the writer.
 	ErrWriter = errors.New("another client has the input")
 )
@@ -83,6 +85,12 @@ type Launch struct {
 	// Only "proc" supports it.
 	User *account.Account
 	Log  Log
+	// Home is a directory that other machines of a fleet may have at another place: there, Dir, Stdin and Paths in it
+	// are those in theirs. Empty: no directory is.
+	Home string
+	// Lease is the epoch of the lease of another node under which the incarnation is to run; 0: any. The start fails
+	// with ErrFenced if the node has another one.
+	Lease uint64
 	// Program has the agent, by its path, instead of a command; nil if it is a command. Only "proc"
 	// supports it.
 	Program *spec.Program
@@ -122,7 +130,8 @@ type Observation struct {
 	Token       string // of its Launch; empty if unknown
 	Life        Life
 	Ready       bool            // if Alive: its readiness condition was met
-	PID         int             // if Alive: of the agent
+	PID         int             // if Alive: of the agent, on its machine
+	Node        string          // the machine, if it is another one of a fleet; empty if it is this one
 	StartedAt   time.Time       // of its process, or of the attempt to start it; zero if unknown
 	Exit        supervisor.Exit // if Dead; Lost if the end was not observed
 	ExitedAt    time.Time       // if Dead

@@ -16,7 +16,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 // ClientOptions configure a Client. All are required.
@@ -88,21 +87,6 @@ func (c *Client) background(f func()) {
 	}
 }
 
-// Gone declares that all incarnations of the node have ended, although their exits are unknown. The caller must
-// be certain of that: the lease of the node has ended, and so has the time that its agents have to stop after that.
-func (c *Client) Gone() {
-	c.mu.Lock()
-	all := make([]*session, 0, len(c.sessions))
-	for _, s := range c.sessions {
-		all = append(all, s)
-	}
-	c.mu.Unlock()
-	err := fmt.Errorf("%w: node %s is gone", runtime.ErrNodeLost, c.o.Node)
-	for _, s := range all {
-		s.end(supervisor.Exit{Kind: supervisor.Lost, Err: err}, time.Now())
-	}
-}
-
 // Pauses between two tries to connect.
 const (
 	firstPause = 50 * time.Millisecond
@@ -166,7 +150,9 @@ func (c *Client) down(err error) {
 		c.link, c.since = nil, time.Now()
 		close(c.changed)
 		c.changed = make(chan struct{})
-		c.o.Logger.Warn("the connection to a node is lost; connecting again", "node", c.o.Node, "error", err)
+		if c.ctx.Err() == nil {
+			c.o.Logger.Warn("the connection to a node is lost; connecting again", "node", c.o.Node, "error", err)
+		}
 	}
 	c.why = err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -319,17 +320,16 @@ func adopt(t testing.TB, r runtime.Runtime, path string) *session {
 	return s.(*session)
 }
 
-// A node that is gone has ended all of its agents. What it says later changes nothing.
-func TestGone(t *testing.T) {
+// An agent that has ended with its node has ended. What the node says later changes nothing.
+func TestLost(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
 	s := start(t, w.far, sh("app/a", 1, forever))
 	w.proxy.refuse(true)
 	w.proxy.cut()
-	w.client.Gone()
+	s.Lost(supervisor.Exit{Kind: supervisor.Lost, Err: runtime.ErrNodeLost}, time.Now())
 	await(t, "its end", s.Done())
-	if e := s.Exit(); e.Kind != supervisor.Lost || !errors.Is(e.Err, runtime.ErrNodeLost) ||
-		!strings.Contains(e.String(), "node n2 is gone") {
+	if e := s.Exit(); e.Kind != supervisor.Lost || !errors.Is(e.Err, runtime.ErrNodeLost) {
 		t.Errorf("exit %v", e)
 	}
 	if o := s.Observe(); o.Life != runtime.Dead || o.Exit.Kind != supervisor.Lost || o.ExitedAt.IsZero() {
@@ -425,4 +425,35 @@ func TestSlowViewer(t *testing.T) {
 	cancel()
 	stuck.Close()
 	<-left
+}
+
+// A start is for one lease of a node. One that comes late, when the node has another, starts nothing.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	l := sh("app/a", 1, forever)
+	for _, epoch := range []uint64{4, 0} {
+		w.pair.epoch.Store(epoch)
+		l.Lease = 3
+		if _, err := w.far.Start(ctxOf(t), l); !errors.Is(err, runtime.ErrFenced) {
+			t.Errorf("with epoch %d: %v", epoch, err)
+		}
+	}
+	w.pair.epoch.Store(3)
+	start(t, w.far, l)
+}
+
+// The directory of a project may be another one on each machine.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	l := sh("app/a", 1, "pwd; "+forever)
+	l.Home, l.Dir = "/only/there", "/only/there/tmp"
+	s := start(t, w.far, l)
+	for lines := []string(nil); !slices.Equal(lines, []string{"/tmp"}); {
+		var err error
+		if lines, err = s.Peek(ctxOf(t), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

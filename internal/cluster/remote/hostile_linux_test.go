@@ -193,7 +193,10 @@ func TestRemoved(t *testing.T) {
 	t.Parallel()
 	w := &way{pair: newPair(t)}
 	local := openShim(t, shim.Options{Dir: slotsDir(t)})
-	s := NewServer(Options{Runtimes: []runtime.Runtime{local}, Check: w.check, Admit: w.admits, Logger: logger(t)})
+	s := NewServer(Options{
+		Runtimes: []runtime.Runtime{local}, Check: w.check, Admit: w.admits, Logger: logger(t), Epoch: w.epoch.Load,
+		Localize: func(*runtime.Launch) {},
+	})
 	s.interval = 20 * time.Millisecond
 	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return w.other }, w.admits), s)
 	c := w.connect(t, func() string { return address })

@@ -48,8 +48,8 @@ func pack(l runtime.Launch) (*launch, error) {
 	if l.Dir == "" {
 		return nil, errors.New("a launch on another node needs a directory")
 	}
-	if !utf8.ValidString(l.Token) {
-		return nil, errors.New("the token is not UTF-8")
+	if !utf8.ValidString(l.Token) || !utf8.ValidString(l.Home) {
+		return nil, fmt.Errorf("the token %.80q or the directory %.80q is not UTF-8", l.Token, l.Home)
 	}
 	w := &launch{Signal: newSignal(l.StopSignal)}
 	if l.StopSignal == 0 {

@@ -1,13 +1,16 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +46,7 @@ func ctxOf(t testing.TB) context.Context {
 type pair struct {
 	fleet             *clustertest.Fleet
 	controller, other *identity.Identity
+	epoch             atomic.Uint64 // of the lease of the other node
 
 	mu    sync.Mutex
 	fence store.Fence             // that the node accepts
@@ -51,8 +55,11 @@ type pair struct {
 
 func newPair(t testing.TB) *pair {
 	f := clustertest.New(t)
-	return &pair{fleet: f, controller: f.Node(t, "n1"), other: f.Node(t, "n2"), fence: store.Fence{Lease: "controller",
-		Epoch: 7}}
+	p := &pair{
+		fleet: f, controller: f.Node(t, "n1"), other: f.Node(t, "n2"), fence: store.Fence{Lease: "controller", Epoch: 7},
+	}
+	p.epoch.Store(3)
+	return p
 }
 
 func (p *pair) check(_ context.Context, f store.Fence) error {
@@ -75,7 +82,10 @@ func (p *pair) admits(name string, _ [32]byte) error {
 
 // serve serves runtimes and returns the address.
 func (p *pair) serve(t testing.TB, all ...runtime.Runtime) (*Server, string) {
-	s := NewServer(Options{Runtimes: all, Check: p.check, Admit: p.admits, Logger: logger(t)})
+	s := NewServer(Options{
+		Runtimes: all, Check: p.check, Admit: p.admits, Logger: logger(t), Epoch: p.epoch.Load,
+		Localize: func(l *runtime.Launch) { l.Dir = cmp.Or(strings.TrimPrefix(l.Dir, l.Home), "/") },
+	})
 	return s, clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits), s)
 }
 

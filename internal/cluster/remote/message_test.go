@@ -56,7 +56,7 @@ func full(t *testing.T) runtime.Launch {
 		Limits:          runtime.Limits{Memory: 1 << 40, CPU: 0.25, OpenFiles: 7, Processes: 8},
 		NoNewPrivileges: true, Paths: landlock.New([]string{"/a", "-/b"}, []string{"/a/c"}).WithOwnSignals(true),
 		User: me, Log: runtime.Log{MaxSize: 9, Keep: 10},
-		Program: &spec.Program{Key: "key", Bundle: []byte("\x00bundle\xff")},
+		Program: &spec.Program{Key: "key", Bundle: []byte("\x00bundle\xff")}, Home: "/home", Lease: 11,
 	}
 	for _, v := range []reflect.Value{reflect.ValueOf(l), reflect.ValueOf(l.Limits), reflect.ValueOf(l.Ready),
 		reflect.ValueOf(*l.Paths), reflect.ValueOf(l.Log)} {

@@ -139,11 +139,32 @@ func (s *Server) start(ctx context.Context, req *request) (*held, error) {
 	if s.ctx.Err() != nil {
 		return nil, errServerClosed
 	}
+	if err := s.checkLease(&l); err != nil {
+		return nil, err
+	}
+	s.o.Localize(&l)
 	session, err := r.Start(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	return s.hold(req.Kind, session), nil
+	h := s.hold(req.Kind, session)
+	if err := s.checkLease(&l); err != nil {
+		// The lease that the controller knows has ended meanwhile: for it, the incarnation has, too.
+		session.Kill()
+		return nil, err
+	}
+	return h, nil
+}
+
+// checkLease returns an error if the node has another lease than the one under which an incarnation is to run.
+func (s *Server) checkLease(l *runtime.Launch) error {
+	switch epoch := s.o.Epoch(); {
+	case epoch == 0:
+		return runtime.ErrFenced
+	case l.Lease != 0 && l.Lease != epoch:
+		return fmt.Errorf("%w: it has epoch %d now, and the start is for epoch %d", runtime.ErrFenced, epoch, l.Lease)
+	}
+	return nil
 }
 
 const (

@@ -187,10 +187,17 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 	var all []runtime.Observation
 	for _, a := range parts {
 		for _, s := range a.List {
-			all = append(all, s.observation(now))
+			all = append(all, r.observation(&s, now))
 		}
 	}
 	return all, nil
+}
+
+// observation returns what the node has told of an incarnation.
+func (r *Runtime) observation(st *state, now time.Time) runtime.Observation {
+	o := st.observation(now)
+	o.Node = r.c.o.Node
+	return o
 }
 
 // removedTimeout bounds Removed, which has no context.

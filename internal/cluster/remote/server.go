@@ -29,6 +29,10 @@ type Options struct {
 	// Check returns an error that wraps store.ErrFenced if a fence is not that of the controller. It is called for
 	// each request that changes something, and concurrently.
 	Check func(ctx context.Context, f store.Fence) error
+	// Epoch returns that of the lease of this node, and 0 while it has none.
+	Epoch func() uint64
+	// Localize adapts a launch of another machine to this one.
+	Localize func(*runtime.Launch)
 	// Admit decides whether a node may connect, and go on.
 	Admit  mtls.Admit
 	Logger *slog.Logger

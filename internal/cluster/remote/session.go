@@ -71,7 +71,7 @@ func (s *session) apply(l *link, st *state) {
 		return
 	}
 	before := s.obs
-	s.obs, s.known = st.observation(time.Now()), l
+	s.obs, s.known = s.r.observation(st, time.Now()), l
 	if s.obs.Life == runtime.Unknown { // the node does not know it itself
 		before.Life, before.Detail = runtime.Unknown, s.obs.Detail
 		if before.Path != "" {
@@ -87,8 +87,9 @@ func (s *session) apply(l *link, st *state) {
 	}
 }
 
-// end declares the end of a session.
-func (s *session) end(e supervisor.Exit, at time.Time) {
+// Lost declares that the incarnation has ended at a time, although its exit is unknown. The caller must be certain of
+// that: the lease of the node has ended, and so has the time that the agent has to stop after that.
+func (s *session) Lost(e supervisor.Exit, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasEnded() {
