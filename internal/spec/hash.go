@@ -50,8 +50,8 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 	} else if a.Pipeline.Tasks != "" { // one may wait for a task at the moment
 		add("pipeline.tasks", a.Pipeline.Tasks)
 	}
-	add("dir", a.Dir)
-	add("stdin", a.Stdin)
+	add("dir", a.portable(a.Dir))
+	add("stdin", a.portable(a.Stdin))
 	add("runtime", a.Runtime.String())
 	add("terminal", strconv.FormatBool(a.Terminal))
 	add("limits.memory", strconv.FormatInt(a.Limits.Memory, 10))
@@ -66,8 +66,8 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 		add("no_new_privileges", "true")
 	}
 	if a.ReadWritePaths != nil {
-		add("read_write_paths", a.ReadWritePaths...)
-		add("read_only_paths", a.ReadOnlyPaths...)
+		add("read_write_paths", a.allPortable(a.ReadWritePaths)...)
+		add("read_only_paths", a.allPortable(a.ReadOnlyPaths)...)
 	}
 	add("watchdog", strconv.FormatBool(a.Notify), a.Watchdog.String()) // both are in the environment
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
@@ -77,10 +77,10 @@ func (a *Agent) Hash(content func(path string) string) Hash {
 		add("program", a.Revision)
 	}
 	if len(a.EnvFiles) > 0 {
-		add("env_file", a.EnvFiles...)
+		add("env_file", a.allPortable(a.EnvFiles)...)
 	}
 	for _, path := range a.Watched() {
-		h.Fields = append(h.Fields, FieldHash{filesField + path, content(path)})
+		h.Fields = append(h.Fields, FieldHash{filesField + a.portable(path), content(path)})
 	}
 	h.sum()
 	return h
@@ -107,12 +107,12 @@ func (h Hash) Incomplete() bool {
 	})
 }
 
-// Complete returns h with the missing hashes of files filled in from content.
-func (h Hash) Complete(content func(path string) string) Hash {
+// Complete returns the hash of the agent with the missing hashes of files filled in from content.
+func (h Hash) Complete(a *Agent, content func(path string) string) Hash {
 	h.Fields = slices.Clone(h.Fields)
 	for i, f := range h.Fields {
 		if path, isFile := strings.CutPrefix(f.Field, filesField); isFile && f.Hash == Unread {
-			h.Fields[i].Hash = content(path)
+			h.Fields[i].Hash = content(a.located(path))
 		}
 	}
 	h.sum()

@@ -129,6 +129,9 @@ type Agent struct {
 	// NoNewPrivileges keeps the agent and its commands from gaining privileges by executing a
 	// program. Linux only.
 	NoNewPrivileges bool
+	// Home is the directory of the project on a node of a fleet, whose machines may have it in different places. Paths
+	// in it count as the same on all of them. It is empty without a fleet.
+	Home string
 	// ReadWritePaths are where the agent and its commands may write; see landlock.Paths. Nil means
 	// anywhere that its user may, an empty list nowhere. Linux only.
 	ReadWritePaths []string

@@ -45,6 +45,7 @@ type Tracker struct {
 type start struct {
 	who     token.Caller
 	at      time.Time
+	agent   *spec.Agent
 	hash    spec.Hash
 	partial bool // some of its files have not been read since the start
 	unsaved bool // the hash has changed since the event of the start was written
@@ -84,7 +85,7 @@ func (t *Tracker) Await(ctx context.Context, files map[string]bool) { t.files.aw
 func (t *Tracker) Begin(who token.Caller, a *spec.Agent) {
 	files := a.WatchedFiles()
 	t.files.watch(files)
-	b := &start{who: who, at: time.Now(), partial: len(files) > 0}
+	b := &start{who: who, at: time.Now(), agent: a, partial: len(files) > 0}
 	b.hash = t.o.Declared(who.Path, a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +144,7 @@ func (t *Tracker) Last(who token.Caller) spec.Hash {
 func (t *Tracker) read(b *start) {
 	if b.partial {
 		before := b.hash.Sum
-		b.hash = b.hash.Complete(func(path string) string {
+		b.hash = b.hash.Complete(b.agent, func(path string) string {
 			if hash, at := t.files.known(path); at.After(b.at) {
 				return hash
 			}
