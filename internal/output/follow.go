@@ -24,12 +24,23 @@ func (r *logReader) follow(ctx context.Context, yield func(Line, error) bool) {
 	defer stop()
 	tick := time.NewTicker(scanInterval)
 	defer tick.Stop()
+	r.following = true
+	for _, a := range r.order {
+		for _, s := range a.sources {
+			r.mark(s)
+		}
+	}
 	scan := true
+	var looked time.Time // into the logs of other nodes
 	for {
 		if scan {
 			if err := r.scan(ctx, &followers); err != nil {
 				yield(Line{}, err)
 				return
+			}
+			if now := time.Now(); now.Sub(looked) >= farInterval {
+				looked = now
+				r.look(now)
 			}
 		}
 		scan = false
@@ -63,51 +74,83 @@ func (r *logReader) scan(ctx context.Context, followers *sync.WaitGroup) error {
 		paths = nil // the paths are gone, and may come back
 	}
 	for _, path := range paths {
-		if r.sources[path] == nil {
+		if r.agents[path] == nil {
 			if err := r.add(ctx, path, true); err != nil {
 				return err
 			}
 		}
 	}
-	for _, s := range r.order {
-		if s.session != nil {
-			select {
-			case <-s.unfollowed:
-			default:
-				continue
-			}
-		}
-		r.mark(s)
-		session := r.service.session(s.path)
-		if session == nil || session == s.session {
+	for _, a := range r.order {
+		if a.isFollowed() {
 			continue
 		}
-		if err := r.reopen(s); err != nil {
+		r.mark(a.sources[0])
+		session := r.service.session(a.path)
+		if session == nil || session == a.session {
+			continue
+		}
+		if err := r.reopen(a.sources[0]); err != nil {
 			return err
 		}
-		s.session, s.unfollowed = session, make(chan struct{})
-		unfollowed := s.unfollowed
+		r.addNodes(a, true)
+		a.session, a.unfollowed = session, make(chan struct{})
+		unfollowed := a.unfollowed
 		followers.Go(func() {
 			defer close(unfollowed)
-			_ = session.Follow(ctx, func() { r.mark(s) }) // on failure the log is scanned
+			_ = session.Follow(ctx, func() { r.grew(a) }) // on failure the log is scanned
 		})
 	}
 	return nil
 }
 
-// reopen opens the log of an agent that has moved to another runtime.
+// isFollowed reports whether the agent's session signals when the agent writes.
+func (a *agentLog) isFollowed() bool {
+	if a.session == nil {
+		return false
+	}
+	select {
+	case <-a.unfollowed:
+		return false
+	default:
+		return true
+	}
+}
+
+// look looks into logs on other nodes, and for agents that have moved to one.
+func (r *logReader) look(now time.Time) {
+	for _, a := range r.order {
+		r.addNodes(a, true)
+		for _, s := range a.sources[1:] {
+			s.far.look(now, a.isFollowed())
+		}
+	}
+}
+
+// reopen opens the log of an agent that has moved to another runtime of this node.
 func (r *logReader) reopen(s *logSource) error {
-	file, err := r.service.file(s.path)
+	file, err := r.service.file(s.agent.path)
 	if err != nil || file == s.file {
 		return nil
 	}
 	tail, err := logfile.Since(file, r.startedAt)
 	if err != nil {
-		return fmt.Errorf("reading the log of %s: %w", s.path, err)
+		return fmt.Errorf("reading the log of %s: %w", s.agent.path, err)
 	}
 	s.tail.Close()
 	s.file, s.tail = file, tail
 	return nil
+}
+
+// grew notes that an agent that runs has written something.
+func (r *logReader) grew(a *agentLog) {
+	r.mu.Lock()
+	s := a.current
+	r.mu.Unlock()
+	if s.far != nil {
+		s.far.grew()
+	} else {
+		r.mark(s)
+	}
 }
 
 // mark notes that there may be more lines in a log.
@@ -128,20 +171,22 @@ func (r *logReader) pass(yield func(Line, error) bool) (more, reading bool) {
 	dirty := slices.Collect(maps.Keys(r.dirty))
 	clear(r.dirty)
 	r.mu.Unlock()
-	type item struct {
-		line Line
-		at   time.Time
-	}
 	var all []item
 	for _, s := range dirty {
 		left, err := s.tail.Some(func(l logfile.Line) {
-			if line, shown := r.line(s, l); shown {
-				all = append(all, item{line, s.last})
+			if i, shown := r.line(s, l); shown {
+				all = append(all, i)
 			}
 		})
-		if err != nil {
-			yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.path, err))
+		switch {
+		case err == nil:
+		case s.far == nil:
+			yield(Line{}, fmt.Errorf("reading the log of %s: %w", s.agent.path, err))
 			return false, false
+		default:
+			if i, ok := s.far.missing(err); ok {
+				all = append(all, i)
+			}
 		}
 		if left {
 			r.mark(s)
@@ -152,7 +197,7 @@ func (r *logReader) pass(yield func(Line, error) bool) (more, reading bool) {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.line.Path, b.line.Path))
 	})
 	for _, i := range all {
-		if !yield(i.line, nil) {
+		if !yield(i.pass(), nil) {
 			return false, false
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
@@ -29,10 +28,18 @@ type Tree interface {
 	LastIncarnation(path string) uint64
 }
 
+// Agents provides the runtimes and sessions of agents: see agent.Manager.
+type Agents interface {
+	Runtimes() map[string]runtime.Runtime
+	Home(path string) runtime.Runtime
+	Session(path string) runtime.Session
+}
+
 // Options configure a Service.
 type Options struct {
 	Tree   Tree
-	Agents *agent.Manager
+	Agents Agents
+	Node   string // of a fleet, on which this process runs; empty without a fleet
 	// Typing is called when a person starts to type into an agent's terminal, and done when that
 	// ends.
 	Typing func(path string) (done func())
@@ -62,9 +69,12 @@ func (s *Service) RegisterReadOnly(server *api.Server) {
 	})
 }
 
-// Last returns the last lines in the log of an agent. The error is fs.ErrNotExist if there is no
-// log.
+// Last returns the last lines in the log of an agent, on the node where it was started last. The
+// error is fs.ErrNotExist if there is no log.
 func (s *Service) Last(path string, n int) ([]string, error) {
+	if far, ok := s.currentLog(path); ok {
+		return lastOf(far, n)
+	}
 	file, err := s.file(path)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package output
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -29,14 +30,18 @@ func (s *Service) Unfinished(ctx context.Context, path string) iter.Seq2[Unfinis
 			last = text
 		}
 		var seen runtime.Session
+		var again time.Time
 		tick := time.NewTicker(scanInterval)
 		defer tick.Stop()
 		for {
-			if session := s.session(path); session != nil && session != seen {
+			if session := s.session(path); session != nil && session != seen && !time.Now().Before(again) {
 				seen = session
 				if u, ok := session.(runtime.Unfinished); ok {
-					_ = u.Unfinished(ctx, emit) // old shims do not support it
+					err := u.Unfinished(ctx, emit) // old shims do not support it
 					emit("")
+					if errors.Is(err, runtime.ErrUnknown) { // the node is cut off
+						seen, again = nil, time.Now().Add(farInterval)
+					}
 				}
 			}
 			select {
@@ -60,9 +65,14 @@ const (
 func (r *logReader) unfinished(ctx context.Context, s *logSource, emit func(logfile.Line)) error {
 	var partial logfile.Line
 	for range maxRereads {
-		partial = partialLine(ctx, r.service.session(s.path))
+		if r.isCurrent(s) {
+			partial = partialLine(ctx, r.service.session(s.agent.path))
+		}
+		if s.far != nil && partial.Text == "" {
+			break // all was read, and each look takes time
+		}
 		grown := false // the partial line may be complete by now
-		if err := s.tail.Next(func(l logfile.Line) { grown = true; emit(l) }); err != nil {
+		if err := next(s.tail, func(l logfile.Line) { grown = true; emit(l) }); err != nil {
 			return err
 		}
 		if !grown {
