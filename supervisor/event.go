@@ -107,6 +107,7 @@ const (
 	ReasonSurplus
 	ReasonChanged
 	ReasonRequested
+	ReasonMoved
 )
 
 // Reasons returns every Reason.

@@ -50,6 +50,7 @@ var (
 		ReasonSurplus:         "its pool wants fewer instances",
 		ReasonChanged:         "its configuration has changed",
 		ReasonRequested:       "it has asked for a restart",
+		ReasonMoved:           "it moves to another machine",
 	}
 )
 

@@ -218,6 +218,7 @@ func (r *Record) isRestarting() bool {
 	}
 	switch reasonOf(r.Reason) {
 	case supervisor.ReasonManual, supervisor.ReasonReplaced, supervisor.ReasonChanged, supervisor.ReasonRequested,
+		supervisor.ReasonMoved,
 		supervisor.ReasonSibling, supervisor.ReasonShutdown:
 		return true
 	}

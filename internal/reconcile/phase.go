@@ -29,7 +29,7 @@ func startsLater(why supervisor.Reason) bool {
 	switch why {
 	case supervisor.NoReason, supervisor.ReasonDeferred, supervisor.ReasonStartFailed, supervisor.ReasonIgnored,
 		supervisor.ReasonTerminated, supervisor.ReasonSuspended, supervisor.ReasonRemoved, supervisor.ReasonSurplus,
-		supervisor.ReasonChanged:
+		supervisor.ReasonChanged, supervisor.ReasonMoved:
 		return true
 	}
 	return false
