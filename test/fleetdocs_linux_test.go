@@ -148,16 +148,16 @@ func TestFleetPage(t *testing.T) {
 	t.Parallel()
 	page := pages(t)["docs/fleet.md"]
 	var blocks []string
-	table := ""
+	var tables []string
 	for _, b := range fenced.FindAllStringSubmatch(page, -1) {
 		if b[1] == "sh" {
 			blocks = append(blocks, b[2])
 		} else {
-			table = b[2]
+			tables = append(tables, b[2])
 		}
 	}
-	if len(blocks) != 7 {
-		t.Fatalf("%d blocks of commands: %q", len(blocks), blocks)
+	if len(blocks) != 8 || len(tables) != 2 {
+		t.Fatalf("%d blocks of commands and %d tables: %q", len(blocks), len(tables), blocks)
 	}
 	m := newHosts(t)
 	m.startEtcd(blocks[0])
@@ -166,9 +166,9 @@ func TestFleetPage(t *testing.T) {
 	}
 	m.run("a", blocks[1])
 	out := m.run("a", "cd garden\n"+blocks[2])
-	rows := regexp.MustCompile(`(?m)^([abc]  .*?) +[abc]:7420 .*$`).FindAllStringSubmatch(table, -1)
+	rows := regexp.MustCompile(`(?m)^([abc]  .*?) +[abc]:7420 .*$`).FindAllStringSubmatch(tables[0], -1)
 	if len(rows) != 3 {
-		t.Fatalf("the nodes are %q", table)
+		t.Fatalf("the nodes are %q", tables[0])
 	}
 	for _, row := range rows {
 		m.wants("b", "cd garden; coppice node ls", `(?m)^`+strings.Join(strings.Fields(row[1]), " +")+` +127`)
@@ -182,8 +182,20 @@ func TestFleetPage(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
+	t.Log(m.run("a", "cd garden; cp coppice.toml kept.toml\n"+blocks[6]))
+	crew := regexp.MustCompile(`(?m)^(garden/crew/\S+) +agent +running +\d+ +([abc]) `).FindAllStringSubmatch(tables[1], -1)
+	if len(crew) != 3 {
+		t.Fatalf("the agents are %q", tables[1])
+	}
+	for _, row := range crew {
+		m.wants(row[2], "cd garden; coppice ps", `(?m)^`+row[1]+` +agent +running +\d+ +[abc] `)
+		m.wants("b", "cd garden; coppice node show "+row[2], "garden/crew/crew-")
+	}
+	m.run("a", "cd garden; coppice stop crew; mv kept.toml coppice.toml; coppice reload")
+	m.wants("c", "cd garden; coppice ps | grep -c crew || true", "^0")
+
 	source := `(?m)garden/pipeline/source +agent +running +\d+ +%d `
-	m.run("a", "cd garden; coppice stop worker\n"+blocks[6])      // which fails now and then
+	m.run("a", "cd garden; coppice stop worker\n"+blocks[7])      // which fails now and then
 	m.wants("c", "cd garden; coppice ps", fmt.Sprintf(source, 2)) // it has gone on
 	m.run("b", "cd garden; coppice node drain a")
 	m.wants("a", "cd garden; coppice node ls", `(?m)^a +draining +0 `)

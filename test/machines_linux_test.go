@@ -84,7 +84,12 @@ func newMachines(t *testing.T, c *etcdtest.Cluster, n int, others ...string) *ma
 // once returns an agent that runs a script with a lock.
 func (m *machines) once(name, script string) string {
 	m.agents = append(m.agents, name)
-	return agentTOML(name, m.locks.script(name, script), fmt.Sprintf("shutdown = { grace = %q }", stopGrace))
+	return m.locked(name, script)
+}
+
+// locked returns an agent that runs a script with a lock, and has other keys.
+func (m *machines) locked(name, script string, keys ...string) string {
+	return agentTOML(name, m.locks.script(name, script), append(keys, fmt.Sprintf("shutdown = { grace = %q }", stopGrace))...)
 }
 
 // add makes a machine.
@@ -196,6 +201,30 @@ func (m *machines) awaitOn(some ...*machine) *machine {
 		return ""
 	})
 	return on
+}
+
+// awaitLife waits until an agent runs on a node, and returns its life.
+func (m *machines) awaitLife(agent string, on ...*machine) (l life) {
+	m.t.Helper()
+	await(m.t, moved, func() string {
+		m.locks.check(m.t)
+		lives := m.locks.lives(m.t, agent)
+		if len(lives) == 0 {
+			return agent + " was never started"
+		}
+		l = lives[len(lives)-1]
+		if !slices.ContainsFunc(on, func(n *machine) bool { return n.name == l.node }) || !runs(l.pid) {
+			return fmt.Sprintf("%s was started last on node %s: %+v", agent, l.node, l)
+		}
+		return ""
+	})
+	return l
+}
+
+// lastOf returns the last life of an agent, which has one.
+func (m *machines) lastOf(agent string) life {
+	lives := m.locks.lives(m.t, agent)
+	return lives[len(lives)-1]
 }
 
 // runs reports whether a process has not ended.

@@ -42,6 +42,8 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
+	// Away reports whether an agent runs on another machine; nil if there is none.
+	Away func(path string) bool
 	// Environ returns the environment of an incarnation, made of what the agent declares; it may be nil.
 	Environ func(path string, declared []string) ([]string, error)
 	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code
@@ -122,7 +124,8 @@ type Manager struct {
 	mu         sync.Mutex
 	adoptions  map[string]adoption    // incarnations to be adopted instead of started
 	staleSlots map[string]*staleSlots // slots to be emptied before the start
-	detaching  bool                   // agents keep running without the daemon
+	keeps      func(path string) bool // which agents keep running without the daemon; nil: none
+	detaching  bool                   // all of them do
 }
 
 // New returns a Manager that has observed no slot; see Restore.
@@ -208,16 +211,40 @@ func (m *Manager) IsAdopting(path string) bool {
 	return ok
 }
 
-// Detach keeps agents running when their supervisors end.
+// Detach keeps all agents running when their supervisors end.
 func (m *Manager) Detach() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.detaching = true
+	m.detaching, m.keeps = true, func(string) bool { return true }
 }
 
-// IsDetaching reports whether agents keep running when their supervisors end.
+// DetachAway keeps those agents running that are on other machines.
+func (m *Manager) DetachAway() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.detaching {
+		m.keeps = m.Away
+	}
+}
+
+// IsDetaching reports whether all agents keep running when their supervisors end.
 func (m *Manager) IsDetaching() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.detaching
+}
+
+// Keeps reports whether an agent keeps running when its supervisor ends.
+func (m *Manager) Keeps(path string) bool {
+	m.mu.Lock()
+	keeps := m.keeps
+	m.mu.Unlock()
+	return keeps != nil && keeps(path)
+}
+
+// IsKeeping reports whether agents may keep running when their supervisors end.
+func (m *Manager) IsKeeping() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keeps != nil
 }

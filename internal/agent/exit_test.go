@@ -57,6 +57,10 @@ func TestWithoutNode(t *testing.T) {
 			t.Errorf("%v: it is started again at %v", tt.err, retry.At)
 		}
 	}
+	err := withoutLease(fmt.Errorf("x: %w", runtime.ErrNoNode), supervisor.Temporary)
+	if retry, ok := errors.AsType[*supervisor.RetryError](err); !ok || time.Until(retry.At) < noNodePause/2 {
+		t.Errorf("one that no node takes: %v", err)
+	}
 	for err, retries := range map[error]bool{runtime.ErrFenced: true, runtime.ErrBusy: false} {
 		_, ok := errors.AsType[*supervisor.RetryError](withoutLease(fmt.Errorf("x: %w", err), supervisor.Permanent))
 		if ok != retries {

@@ -21,6 +21,8 @@ type played struct {
 	done chan struct{}
 	obey bool // ends when it is told to, by whatever means
 
+	node string // that of its observations
+
 	mu   sync.Mutex
 	got  []string
 	at   []time.Time
@@ -37,9 +39,9 @@ func (s *played) Exit() supervisor.Exit { return s.exit }
 // Observe has no PID after the end, like any session.
 func (s *played) Observe() runtime.Observation {
 	if isClosed(s.done) {
-		return runtime.Observation{}
+		return runtime.Observation{Node: s.node}
 	}
-	return runtime.Observation{PID: playedPID}
+	return runtime.Observation{PID: playedPID, Node: s.node}
 }
 
 func (s *played) Stop() { s.told("stop", s.obey, supervisor.Exit{Kind: supervisor.ShutDown}) }
@@ -241,5 +243,37 @@ func TestLifecycleHooks(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An agent on another node that nobody has asked to stop was stopped by its node, which leaves the fleet.
+func TestStoppedByNode(t *testing.T) {
+	killed := supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}
+	for name, c := range map[string]struct {
+		node string
+		end  func(*Process, *played)
+		lost bool
+	}{
+		"stopped there":     {"b", func(_ *Process, s *played) { s.Stop() }, true},
+		"killed there":      {"b", func(_ *Process, s *played) { s.told("kill", true, killed) }, true},
+		"stopped here":      {"", func(_ *Process, s *played) { s.Stop() }, false},
+		"asked to stop":     {"b", func(p *Process, _ *played) { p.Stop() }, false},
+		"killed":            {"b", func(p *Process, _ *played) { p.Kill() }, false},
+		"it was unhealthy":  {"b", func(p *Process, _ *played) { p.Abort(errors.New("it hangs")) }, false},
+		"it has ended":      {"b", func(_ *Process, s *played) { s.told("end", true, supervisor.Exit{}) }, false},
+		"it has crashed":    {"b", func(_ *Process, s *played) { s.Signal(t.Context(), syscall.SIGSEGV) }, false},
+		"its node was lost": {"b", func(_ *Process, s *played) { s.told("end", true, LostExit()) }, false},
+	} {
+		s := newPlayed(true)
+		s.node = c.node
+		var classified supervisor.Exit
+		p := newProcess(s, func() bool { return false }, time.Second, lifecycleHooks{
+			classify: func(e End) supervisor.Exit { classified = e.Exit; return e.Exit },
+		}, alone{})
+		c.end(p, s)
+		p.Wait()
+		if lost := errors.Is(classified.Err, runtime.ErrNodeLost); lost != c.lost {
+			t.Errorf("%s: %v", name, classified)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	case session == nil:
 		return newLostProcess(h), nil
 	}
-	p := newProcess(session, s.m.IsDetaching, s.agent.Shutdown.Grace, h.lifecycle(),
+	p := newProcess(session, func() bool { return s.m.Keeps(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
 		turn{&s.m.Stopper.sequence, self.Path})
 	p.env = h.env
 	for _, l := range s.m.Listeners {
@@ -83,7 +83,7 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 	}
 	if ok {
 		session, err := s.adopt(ctx, h, from)
-		if err != nil && ctx.Err() != nil && !m.IsDetaching() { // it runs, and has no supervisor
+		if err != nil && ctx.Err() != nil && !m.Keeps(path) { // it runs, and has no supervisor
 			m.stopSlot(path, from.kind)
 		}
 		return session, err
@@ -214,7 +214,7 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 	a := s.agent
 	env, err := s.as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation, Token: token})
 	l := runtime.Launch{
-		Path: who.Path, Incarnation: who.Incarnation, Token: token,
+		Path: who.Path, Incarnation: who.Incarnation, Token: token, Home: a.Home,
 		SpecHash: s.m.Fleet().Declared(who.Path, a).Sum,
 		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Program: a.Program,
 		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,

@@ -229,6 +229,9 @@ func (m *Manager) StopUnadopted() {
 	kinds := make(map[string][]string) // by path
 	m.mu.Lock()
 	for path, a := range m.adoptions {
+		if m.keeps != nil && m.keeps(path) {
+			continue
+		}
 		kinds[path] = append(kinds[path], a.kind)
 	}
 	for path, stale := range m.staleSlots {

@@ -8,9 +8,11 @@ import (
 // placementKeys returns the keys that say on which nodes of a fleet an agent may run.
 func placementKeys() []toml.Key[agent] {
 	return []toml.Key[agent]{
-		{Name: "node", Type: "string", Default: "any", Doc: "the only node that may run it, or the instances of its " +
-			"pool: a name that `coppice node ls` shows. Not with `labels`, `spread` or `max_per_node`. These four " +
-			"keys have an effect only in a [fleet of several machines](fleet.md); a change of them restarts nothing",
+		{Name: "node", Type: "string", Default: "that of the controller", Doc: "the only node that may run it, or " +
+			"the instances of its pool: a name that `coppice node ls` shows. Not with `labels`, `spread` or " +
+			"`max_per_node`. These four keys have an effect only in a [fleet of several " +
+			"machines](fleet.md#where-agents-run), where an agent with none of them runs on the node of the " +
+			"controller. A change of them restarts it only if its node no longer fits",
 			Also: []string{"host", "hostname", "machine", "node_name", "nodename", "run_on"},
 			Read: toml.Text(func(a *agent) *string { return &a.Placement.Node })},
 		{Name: "labels", Type: "table of strings", Doc: "the labels that a node must have to run it, such as " +

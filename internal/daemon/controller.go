@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
+	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/control"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/drain"
@@ -53,6 +54,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 	"github.com/coppice-dev/coppice/internal/traces"
 	"github.com/coppice-dev/coppice/internal/usage"
+	"github.com/coppice-dev/coppice/internal/waitlist"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -84,6 +86,8 @@ type Options struct {
 	OnEvent func(supervisor.Event)
 	// Node is this machine in a fleet; nil if there is no fleet.
 	Node *node.Node
+	// Places are where the agents of the fleet run; nil if there is no fleet.
+	Places *placing.Places
 	// Lost gives the names of nodes of the fleet that are lost; nil if there is no fleet.
 	Lost <-chan string
 	// Output receives the lines that hooks of agents write; it may be nil.
@@ -143,6 +147,7 @@ type Controller struct {
 	metrics    *metrics.Metrics // nil if there are none
 	notify     *notify.Manager
 	usage      *usage.Service
+	homeless   waitlist.List // agents that no node takes
 	deadman    *deadman.Pinger
 	traces     *traces.Manager // nil without Traces
 
@@ -242,7 +247,7 @@ func newController(o Options) (*Controller, error) {
 	c.stopper = newStopper(c)
 	c.agents = newAgents(c)
 	c.output = output.New(output.Options{
-		Tree: directory{c}, Agents: c.agents, Ended: c.ended,
+		Tree: directory{c}, Agents: c.agents, Node: c.nodeName(), Ended: c.ended,
 		Typing: func(path string) func() { return c.health.BeginTyping(path) },
 	})
 	c.restarts = newRestarts(c)
@@ -253,6 +258,7 @@ func newController(o Options) (*Controller, error) {
 	c.access = newAccess(c)
 	c.control = newControl(c)
 	c.notify, c.deadman, c.usage = newNotify(c), newDeadman(c), newUsage(c)
+	c.placeAgents()
 	return c, nil
 }
 
@@ -334,6 +340,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.background.run(c.loop.Run)
 	c.background.run(c.costs.Run)
 	c.background.run(c.followLost)
+	c.background.run(c.followNodes)
 	c.background.run(func(ctx context.Context) { c.metrics.Run(ctx, c.before) })
 	c.background.run(c.traces.Run)
 	c.background.run(c.budgets.Run)
@@ -417,7 +424,7 @@ func (c *Controller) wait() {
 		entry.Message += ": " + err.Error()
 	}
 	var ops []store.Op
-	if !c.agents.IsDetaching() {
+	if !c.agents.IsKeeping() {
 		ops = append(ops, agent.MarkOrderly(c.opts.Once))
 	}
 	c.questions.Close()

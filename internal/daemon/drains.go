@@ -110,7 +110,8 @@ func (a drainAgents) Renew(ctx context.Context, path string, incarnation uint64,
 	if err != nil || info.Incarnation != incarnation {
 		return // it was started again already
 	}
-	a.c.applier.LogUnexpected("cannot restart a drained agent", path, a.c.applier.Restart(ctx, sup, id, counted))
+	err = a.c.applier.Restart(ctx, sup, id, supervisor.ReasonChanged, counted)
+	a.c.applier.LogUnexpected("cannot restart a drained agent", path, err)
 }
 
 // DropRestart is part of drain.Agents.

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/record"
+	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/etcd"
@@ -39,6 +40,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 		return err
 	}
 	defer m.listener.Close()
+	m.home()
 	link := new(node.Link)
 	link.Unavailable("this daemon has not reached the store yet")
 	local := &localProcesses{logger: m.Logger}
@@ -103,11 +105,17 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	end := func() error { return nil }
 	defer func() { err = errors.Join(err, end()) }()
 	err = n.Run(ctx, func(ctx context.Context) (err error) {
-		end, err = m.open(ctx) // the deadline is there now
-		if err == nil {
-			local.known(m)
+		close, err := m.open(ctx) // the deadline is there now
+		if err != nil {
+			return err
 		}
-		return err
+		local.known(m)
+		unshare := m.share(n, db)
+		end = func() error {
+			unshare()
+			return close()
+		}
+		return nil
 	}, func(ctx context.Context, l store.Lease) (bool, error) { return m.term(ctx, n, db, l) })
 	if errors.Is(err, node.ErrDown) {
 		return nil
@@ -119,7 +127,8 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 func (m *machine) openNode(
 	ctx context.Context, self *member.Member, db store.Store, listener net.Listener, link *node.Link,
 ) (*node.Node, error) {
-	return node.Open(ctx, node.Options{
+	var n *node.Node
+	n, err := node.Open(ctx, node.Options{
 		Name: self.Name(), Info: self.Info(m.Version), Current: self.Current, Listener: listener,
 		Join: self.JoinHandler(db, m.Logger), Store: db, Link: link, TTL: election.DefaultTTL,
 		LeaseFile: filepath.Join(m.project.Node(), "leases.json"), DeadlineFile: m.project.DeadlineFile(),
@@ -129,8 +138,22 @@ func (m *machine) openNode(
 				m.Standby(fmt.Sprintf("node %s stands by, process %d: %s", self.Name(), os.Getpid(), why))
 			}
 		},
-		Logger: m.Logger,
+		Leave: func(ctx context.Context) { m.stopHere(ctx, n) }, Logger: m.Logger,
 	})
+	return n, err
+}
+
+// home notes in all agents where the project is on this machine: it may be in another directory on others.
+func (m *machine) home() {
+	m.loaded.Tree.SetHome(m.project.Dir)
+	load := m.load
+	m.load = func() reconcile.Loaded {
+		loaded := load()
+		if loaded.Tree != nil {
+			loaded.Tree.SetHome(m.project.Dir)
+		}
+		return loaded
+	}
 }
 
 // projectKey is the key of the record of the project that the fleet runs.

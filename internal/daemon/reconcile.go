@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/event"
@@ -118,6 +119,11 @@ func (c *Controller) observeAgent(o *reconcile.Observed) {
 	o.Draining = c.drains.IsDraining(o.Path, o.Incarnation)
 	i := c.health.Incarnation(who)
 	o.Idle, o.Asks = i.Idle(), i.SeesDrains()
+	if c.opts.Places != nil {
+		if to, why := c.opts.Places.Move(o.Path); to != "" {
+			o.Moves = fmt.Sprintf("it moves to node %s: %s", to, why)
+		}
+	}
 }
 
 // newReloader returns what reads the configuration of a controller again.

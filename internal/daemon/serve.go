@@ -276,6 +276,9 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	select {
 	case <-ctx.Done():
 		c.opts.Logger.Info("stopping", "because", context.Cause(ctx))
+		if places := c.opts.Places; !asked && !lost && places != nil && places.HasAway() {
+			c.agents.DetachAway() // the next controller takes them over
+		}
 		c.fenced.Store(lost)
 		c.Stop(lost)
 		<-c.Ended()

@@ -30,7 +30,7 @@ func newStatus(c *Controller) *status.Model {
 // options returns what the model joins with and without a daemon.
 func (s modelSource) options() status.Options {
 	return status.Options{
-		Host: s.c.host, Logger: s.c.opts.Logger, Fleet: s.fleet, Resolve: s.resolve,
+		Host: s.c.host, HostOf: s.c.hostOf, Logger: s.c.opts.Logger, Fleet: s.fleet, Resolve: s.resolve,
 		SuspendedBy: s.c.control.SuspendedBy,
 		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,

@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -24,12 +25,11 @@ func (m *machine) term(ctx context.Context, n *node.Node, db store.Store, l stor
 	defer m.leads.Store(false)
 	m.Logger.Info("this node is the controller of the fleet now", "node", n.Name(), "epoch", l.Fence().Epoch)
 	mine := fenced.New(db, l.Fence())
-	end, err := m.lead(ctx, n, mine, l.Fence().Epoch)
+	end, err := m.lead(ctx, n, mine, l.Fence())
 	_, unopened := errors.AsType[*openError](err)
 	switch {
 	case errors.Is(context.Cause(ctx), election.ErrLost):
 		m.Logger.Warn("this node is no longer the controller of the fleet; its agents are stopped", "node", n.Name())
-		m.stopHere(ctx, n)
 		return false, node.ErrSteppedDown
 	case unopened && ctx.Err() == nil && isOfStore(err):
 		return false, fmt.Errorf("%w: %w", node.ErrRetry, err)
@@ -48,7 +48,7 @@ func isOfStore(err error) bool {
 }
 
 // lead runs the controller.
-func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, epoch uint64) (ending, error) {
+func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fence store.Fence) (ending, error) {
 	if loaded := m.load(); loaded.Err == nil {
 		m.loaded = loaded
 	} else {
@@ -56,8 +56,15 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, ep
 			loaded.Err)
 	}
 	lost := make(chan string, 16)
+	others := newPeers(n, fence, m.Logger)
+	defer others.close()
 	places, err := placing.Open(ctx, placing.Options{
-		Store: mine, Node: n.Name(), Epoch: n.Epoch, Logger: m.Logger, Lost: func(node string, epoch uint64) {
+		Store: mine, Node: n.Name(), Epoch: n.Epoch, Runtime: others.runtime, Logger: m.Logger,
+		Nodes: func() []registry.Node {
+			all, _ := n.View().All()
+			return all
+		},
+		Lost: func(node string, epoch uint64) {
 			if now, ok := n.View().Get(node); ok && now.Epoch != epoch {
 				return // it has another lease since
 			}
@@ -84,9 +91,9 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, ep
 	looking := newBackground()
 	defer looking.end()
 	looking.run(places.Run)
-	end, err := m.control(ctx, Options{Store: mine, Runtimes: runtimes, Node: n, Lost: lost},
+	end, err := m.control(ctx, Options{Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost},
 		func(ctx context.Context, s *api.Server) {
-			looking.run(func(context.Context) { n.Lead(ctx, mine, epoch) })
+			looking.run(func(context.Context) { n.Lead(ctx, mine, fence.Epoch) })
 			s.ServeForwarded(ctx, n.Mount)
 		})
 	if !errors.Is(context.Cause(ctx), election.ErrLost) {
@@ -115,7 +122,9 @@ func (c *Controller) followLost(ctx context.Context) {
 
 // stopHere stops all agents of this node, and returns when none runs.
 func (m *machine) stopHere(ctx context.Context, n *node.Node) {
-	ctx = context.WithoutCancel(ctx) // until it is done, others must not have the lease of this node
+	if m.jobs == nil {
+		return // it has never been open
+	}
 	if err := n.Expire(); err != nil {
 		m.Logger.Error("agents could still be started here", "error", err)
 	}

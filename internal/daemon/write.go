@@ -35,7 +35,7 @@ func (c *Controller) event(e supervisor.Event) {
 	if journal.Nested(e) {
 		return
 	}
-	if h.ID != "" && c.agents.IsDetaching() {
+	if h.ID != "" && c.agents.Keeps(h.Path()) {
 		return // the controller ends, not the agent: the next one finds the record as it is
 	}
 	c.journal.Event(e)

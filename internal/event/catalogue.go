@@ -188,6 +188,8 @@ func operationEntries() []Entry {
 		{AgentDrainEnded, "a drain has ended, and the agent continues or is restarted", []string{fieldFinished}},
 		{AgentDrifted, "the agent runs with another configuration than declared, and is restarted", []string{
 			fieldReason, "fields the changed fields", "within_seconds the time that it has to finish first"}},
+		{AgentMoved, "the agent cannot stay on its node of the fleet, and is started again on another one", []string{
+			fieldReason, "within_seconds the time that it has to finish first"}},
 		{AgentRemoved, "the agent is no longer declared or needed by its pool, and was removed", nil},
 		{AgentOverdue, "the agent did not stop in time, and is killed", []string{
 			"path its path", "pid its process, 0 if that had ended", "waited_seconds the time of the wait"}},

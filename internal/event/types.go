@@ -68,6 +68,7 @@ const (
 	AgentDrained        Type = "agent.drained"
 	AgentDrainEnded     Type = "agent.drain_ended"
 	AgentDrifted        Type = "agent.drifted"
+	AgentMoved          Type = "agent.moved"
 	AgentRemoved        Type = "agent.removed"
 	AgentOverdue        Type = "agent.overdue"
 	AgentIdleKilled     Type = "agent.idle_killed"

@@ -80,7 +80,11 @@ func (i *Incarnation) probe(ctx context.Context, s runtime.Session, a liveness.A
 	o := s.Observe()
 	seen := fmt.Sprintf("process %d", o.PID)
 	data := map[string]any{"pid": o.PID}
-	if doing := proc.Doing(o.PID); doing != "" {
+	doing := ""
+	if o.Node == "" {
+		doing = proc.Doing(o.PID)
+	}
+	if doing != "" {
 		seen += " is " + doing
 		data["process"] = doing
 	} else {

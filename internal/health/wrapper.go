@@ -81,7 +81,7 @@ func (m *Monitor) probeWrappers(ctx context.Context) {
 			continue
 		}
 		o := i.agent.Session().Observe()
-		if o.Life != runtime.Alive || o.PID <= 0 {
+		if o.Life != runtime.Alive || o.PID <= 0 || o.Node != "" {
 			continue
 		}
 		if id, err := proc.Identify(o.PID); err == nil {

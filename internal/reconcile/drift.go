@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Replace restarts an agent that has drifted, or drains it first.
+// Replace restarts an agent that has drifted or has to move, or drains it first.
 func (a *Applier) Replace(ctx context.Context, do Action) {
 	sup, id, err := a.Locate(do.Path)
 	if err != nil {
@@ -25,6 +25,10 @@ func (a *Applier) Replace(ctx context.Context, do Action) {
 		Message: do.Path + " is started again: " + do.Reason,
 	}
 	data := map[string]any{"reason": do.Reason, "fields": do.Fields}
+	if do.Cause == Moved {
+		e.Type = event.AgentMoved
+		delete(data, "fields")
+	}
 	if do.Kind == Drain {
 		e.Message = do.Path + " is asked to finish, and started again then: " + do.Reason
 		data["within_seconds"] = do.Within.Seconds()
@@ -36,17 +40,23 @@ func (a *Applier) Replace(ctx context.Context, do Action) {
 		return
 	}
 	a.Note(do.Path, Restarted)
-	a.LogUnexpected("cannot restart an agent that has drifted", do.Path, a.Restart(ctx, sup, id, do.Counted))
+	why := supervisor.ReasonChanged
+	if do.Cause == Moved {
+		why = supervisor.ReasonMoved
+	}
+	a.LogUnexpected("cannot replace an agent", do.Path, a.Restart(ctx, sup, id, why, do.Counted))
 }
 
-// Restart restarts an agent whose declaration or files have changed. With counted, the start
+// Restart restarts an agent whose declaration or files have changed, or that has to move. With counted, the start
 // counts for its limit.
-func (a *Applier) Restart(ctx context.Context, sup *supervisor.Supervisor, id string, counted bool) error {
+func (a *Applier) Restart(
+	ctx context.Context, sup *supervisor.Supervisor, id string, why supervisor.Reason, counted bool,
+) error {
 	replace := sup.ReplaceChild
 	if counted {
 		replace = sup.ReplaceCounted
 	}
-	_, err := replace(ctx, id, supervisor.ReasonChanged)
+	_, err := replace(ctx, id, why)
 	a.Moved(ctx, sup.Path()+"/"+id)
 	return err
 }

@@ -216,11 +216,13 @@ func (p *planner) running(d *Desired, o *Observed) {
 			return
 		}
 		a.Cause, a.Counted, a.Reason = Drifted, spec.OnlyFiles(a.Fields), "drifted: "+fields(a.Fields)
-		if o.Asks && d.DrainTimeout > 0 {
-			a.Kind, a.Within = Drain, d.DrainTimeout
-		}
+	case o.Moves != "":
+		a.Cause, a.Reason = Moved, o.Moves
 	default:
 		return
+	}
+	if a.Cause != Requested && o.Asks && d.DrainTimeout > 0 {
+		a.Kind, a.Within = Drain, d.DrainTimeout
 	}
 	if a.Counted && o.RoomAt.After(p.now) {
 		p.Delays = append(p.Delays, Delay{Path: d.Path, Until: o.RoomAt, Cause: a.Cause})

@@ -73,8 +73,9 @@ type Observed struct {
 	Request   string // why
 	// Idle is the time since its last input or output if that exceeds its idle timeout; else 0.
 	Idle     time.Duration
-	Asks     bool // it checks whether it is being drained
-	Draining bool // it was asked to finish, and what follows is decided
+	Moves    string // to which node it has to move, and why; empty if it stays
+	Asks     bool   // it checks whether it is being drained
+	Draining bool   // it was asked to finish, and what follows is decided
 	// RoomAt is the time at which its limit allows another start; now if it is in the past.
 	RoomAt time.Time
 }
@@ -117,10 +118,11 @@ const (
 	Requested
 	Idle
 	Drifted
+	Moved // to another node
 )
 
 func (c Cause) String() string {
-	return [...]string{"", "restart requested", "idle", "drifted"}[c]
+	return [...]string{"", "restart requested", "idle", "drifted", "moved"}[c]
 }
 
 // Action is one action of a plan.

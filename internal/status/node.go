@@ -22,6 +22,9 @@ func (m *Model) declare(n *Node, f Fleet) {
 		}
 	} else if a := f.Agents[n.Path]; a != nil {
 		n.Runtime, n.Terminal, n.Restart = place(a), hasTerminal(a), a.Restart.String()
+		if m.opts.HostOf != nil {
+			n.Host = m.opts.HostOf(n.Path)
+		}
 		n.Pipeline, n.User, n.NoNewPrivileges = a.Pipeline != nil, a.User, a.NoNewPrivileges
 		n.ReadWritePaths, n.ReadOnlyPaths = a.ReadWritePaths, a.ReadOnlyPaths
 		n.Placement = placement(a)

@@ -38,7 +38,9 @@ type Fleet struct {
 
 // Options are the parts of a project that a Model joins.
 type Options struct {
-	Host   string // name of the machine
+	Host string // name of the machine
+	// HostOf returns the machine of an agent, on which it runs or ran last; nil: all are on Host.
+	HostOf func(path string) string
 	Logger *slog.Logger
 	Fleet  func() Fleet
 	// Resolve returns the whole path of the node that a caller means. Its error names

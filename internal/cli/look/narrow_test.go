@@ -24,7 +24,7 @@ func TestNarrow(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	all := names(psColumns())
+	all := names(psColumns(nil))
 	for _, test := range []struct {
 		width int
 		want  string
@@ -37,7 +37,7 @@ func TestNarrow(t *testing.T) {
 		{80, "PATH STATE UPTIME NEXT REASON"},
 		{20, "PATH STATE UPTIME NEXT REASON"},
 	} {
-		columns := show.Narrow(nodes, psColumns(), test.width)
+		columns := show.Narrow(nodes, psColumns(nil), test.width)
 		if got := names(columns); got != test.want {
 			t.Errorf("%d columns: %s, want %s", test.width, got, test.want)
 		}
@@ -52,7 +52,7 @@ func TestNarrow(t *testing.T) {
 		{Path: "t/a", Kind: "agent", State: "stopped", Reason: strings.Repeat("so long ", 20)},
 		{Path: "t/p", Kind: "supervisor", State: "running", Pool: &pool.Info{Size: 3, Max: 5}},
 	}
-	columns := append(psColumns(), show.StatusColumn(pools)...)
+	columns := append(psColumns(nil), show.StatusColumn(pools)...)
 	lines := show.NodeTable(pools, show.Narrow(pools, columns, 80), 0, 80, terminal.NewPaint(false))
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "3 wanted") }) {
 		t.Errorf("a long reason hides how the pool is:\n%s", strings.Join(lines, "\n"))

@@ -3,6 +3,7 @@ package look
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ that does not answer within 3 s is shown with the reason.`,
 				}
 				return listProjects(s)
 			}
-			return listNodes(s, r, args, func([]status.Node) []show.Column { return psColumns() })
+			return listNodes(s, r, args, psColumns)
 		},
 		ValidArgsFunction: r.CompletePath(false),
 	}
@@ -56,8 +57,8 @@ func listNodes(s *command.Streams, r *command.Remote, path []string, columns fun
 }
 
 // psColumns returns the columns of ps.
-func psColumns() []show.Column {
-	return []show.Column{
+func psColumns(nodes []status.Node) []show.Column {
+	return slices.Concat([]show.Column{
 		show.NodeColumn("PATH", func(n status.Node) string { return plaintext.Line(n.Path) }),
 		show.NodeColumn("KIND", func(n status.Node) string { return plaintext.Line(n.Kind) }),
 		show.StateColumn(),
@@ -67,6 +68,7 @@ func psColumns() []show.Column {
 			}
 			return fmt.Sprint(n.PID)
 		}),
+	}, show.HostColumn(nodes), []show.Column{
 		show.IncarnationColumn(), show.StartsColumn(), show.UptimeColumn(), show.NextAtColumn(), show.ReasonColumn(),
-	}
+	})
 }

@@ -38,7 +38,7 @@ func TestTablePainted(t *testing.T) {
 	nodes, _ := statustest.Sample().Nodes(t.Context(), "")
 	for _, no := range []string{"", "1"} {
 		t.Setenv("NO_COLOR", no)
-		text := strings.Join(show.NodeTable(nodes, psColumns(), 0, 60, terminal.NewPaint(true)), "\n")
+		text := strings.Join(show.NodeTable(nodes, psColumns(nil), 0, 60, terminal.NewPaint(true)), "\n")
 		if got, want := strings.Contains(text, "\x1b["), no == ""; got != want {
 			t.Errorf("NO_COLOR=%s: %q", no, text)
 		}

@@ -83,6 +83,25 @@ func ReasonColumn() Column {
 	})
 }
 
+// HostColumn shows the nodes of a fleet on which agents run, or ran last. It is left out if all are on the same one.
+func HostColumn(nodes []status.Node) []Column {
+	hosts := make(map[string]bool)
+	for _, n := range nodes {
+		if n.Kind == "agent" {
+			hosts[n.Host] = true
+		}
+	}
+	if len(hosts) < 2 {
+		return nil
+	}
+	return []Column{NodeColumn("NODE", func(n status.Node) string {
+		if n.Kind != "agent" {
+			return "-"
+		}
+		return plaintext.Line(n.Host)
+	})}
+}
+
 // StatusColumn shows the status texts of agents and the sizes of pools. It is left out if all cells
 // would be empty.
 func StatusColumn(nodes []status.Node) []Column {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
-	"github.com/coppice-dev/coppice/internal/cluster/identity"
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
 )
 
 // Link reaches the controller of the fleet, on this node or another one. It is an http.RoundTripper that ignores the
@@ -94,18 +94,26 @@ const (
 	silentTimeout = 10 * time.Second
 )
 
-// dialNode connects to another node.
-func dialNode(ctx context.Context, address string, current func() *identity.Identity,
-	want mtls.Peer) (net.Conn, error) {
+// Dial connects to another node, by its name.
+func (n *Node) Dial(ctx context.Context, name string) (net.Conn, error) {
+	peer, ok := n.view.Get(name)
+	if !ok {
+		return nil, fmt.Errorf("node %s: %w", name, registry.ErrUnknown)
+	}
+	return n.dial(ctx, peer)
+}
+
+func (n *Node) dial(ctx context.Context, peer registry.Node) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 3},
 		Control:         limitSilence,
 	}
-	conn, err := (&tls.Dialer{NetDialer: &d, Config: mtls.Client(current, want)}).DialContext(ctx, "tcp", address)
+	config := mtls.Client(n.o.Current, mtls.Peer{Name: peer.Name, Key: [32]byte(peer.Key)})
+	conn, err := (&tls.Dialer{NetDialer: &d, Config: config}).DialContext(ctx, "tcp", peer.Address)
 	if err != nil {
-		return nil, fmt.Errorf("node %s (%s): %w", want.Name, address, err)
+		return nil, fmt.Errorf("node %s (%s): %w", peer.Name, peer.Address, err)
 	}
 	return conn, nil
 }

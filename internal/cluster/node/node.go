@@ -29,8 +29,8 @@ var (
 	ErrDraining = errors.New("the node is being drained")
 	// ErrDown is returned when the whole fleet was stopped.
 	ErrDown = errors.New("the fleet was stopped")
-	// ErrSteppedDown is returned by a Term that has lost the lease of the controller, once no agent runs on this
-	// node. The node then gives up its own lease, too, which tells the others.
+	// ErrSteppedDown is returned by a Term that has lost the lease of the controller. The node then gives up its own
+	// lease, too, once no agent runs on it.
 	ErrSteppedDown = errors.New("another node may be the controller now")
 	// ErrRetry is wrapped by the error of a Term that could not begin. The node gives up the lease of the controller,
 	// and tries again later.
@@ -50,6 +50,9 @@ type Options struct {
 	// LeaseFile has the leases while this process runs, and after it was killed. DeadlineFile is that of package
 	// deadline.
 	LeaseFile, DeadlineFile string
+	// Leave returns when no agent runs on this node. It is called before the node gives up its lease, by which others
+	// know that.
+	Leave func(ctx context.Context)
 	// Standby is called with the reason each time that it is known why this node is not the controller.
 	Standby func(why string)
 	Logger  *slog.Logger
@@ -68,7 +71,8 @@ type Node struct {
 	announced  sync.Once
 	readied    chan struct{} // closed when ready has returned, and the node is announced
 	api        mounted
-	pipe       *pipe.Listener // for the clients of this node
+	runtimes   atomic.Pointer[http.Handler] // for other nodes
+	pipe       *pipe.Listener               // for the clients of this node
 }
 
 // Open reads the registry. Run begins.
@@ -165,7 +169,12 @@ func (n *Node) renewed(time.Time) {
 func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term Term) (abandon bool, err error) {
 	n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
 	n.epoch.Store(l.Fence().Epoch)
-	defer n.epoch.Store(0)
+	defer func() {
+		n.epoch.Store(0)
+		if !abandon {
+			n.leave(ctx, l.Fence())
+		}
+	}()
 	if err := n.announce(ctx, l.Fence()); err != nil {
 		return false, n.stopped(ctx, err)
 	}
@@ -207,6 +216,21 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 			return false, n.stopped(ctx, err)
 		}
 	}
+}
+
+// withdrawTimeout bounds the time in which the others are told that this node ends.
+const withdrawTimeout = 2 * time.Second
+
+// leave ends what runs on this node.
+func (n *Node) leave(ctx context.Context, fence store.Fence) {
+	if !errors.Is(context.Cause(ctx), election.ErrLost) {
+		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+		defer cancel()
+		if err := registry.Withdraw(telling, n.o.Store, n.o.Name, fence); err != nil {
+			n.o.Logger.Warn("the others are not told that this node ends", "error", err)
+		}
+	}
+	n.o.Leave(context.WithoutCancel(ctx)) // until it is done, others must not have the lease of this node
 }
 
 // retryPause is the time after a term that could not begin, in which another node may be elected.

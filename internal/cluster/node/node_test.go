@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +86,8 @@ type process struct {
 	stop    context.CancelFunc
 	terms   chan *term
 	standby chan string
+	left    atomic.Int32 // how often it has left
+	loses   atomic.Bool  // it loses its lease, so that it cannot say that it leaves
 	ended   chan error
 }
 
@@ -103,7 +106,7 @@ func (m *machine) run() *process {
 		Current: func() *identity.Identity { return m.current }, Listener: l, Join: http.NotFoundHandler(),
 		Store: m.f.s, Link: p.link, TTL: ttl, LeaseFile: filepath.Join(m.dir, "leases.json"),
 		DeadlineFile: filepath.Join(m.dir, "deadline"), Standby: func(why string) { p.standby <- why },
-		Logger: slog.New(slog.DiscardHandler),
+		Leave: p.leave, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +139,32 @@ func (m *machine) run() *process {
 		<-done
 	})
 	return p
+}
+
+// leave notes that the node has left. Until then it has its lease, or has lost it, and nothing can be started on it.
+func (p *process) leave(ctx context.Context) {
+	p.left.Add(1)
+	if p.n.Epoch() != 0 || ctx.Err() != nil {
+		p.f.t.Errorf("node %s leaves with epoch %d, %v", p.name, p.n.Epoch(), ctx.Err())
+	}
+	self, err := registry.All(ctx, p.f.s)
+	if err != nil {
+		p.f.t.Error(err)
+	}
+	for _, n := range self {
+		fence := store.Fence{Lease: registry.LeaseOf(n.Name), Epoch: n.Epoch}
+		if _, err := p.f.s.Apply(ctx, fence, nil, nil); n.Name == p.name && err == nil && !n.Ends && !p.loses.Load() {
+			p.f.t.Errorf("node %s leaves: %+v, its lease: %v", p.name, n, err)
+		}
+	}
+}
+
+// wantLeft fails the test unless the node has left so often.
+func (p *process) wantLeft(times int32) {
+	p.f.t.Helper()
+	if n := p.left.Load(); n != times {
+		p.f.t.Errorf("node %s has left %d times, want %d", p.name, n, times)
+	}
 }
 
 // led waits until the node is the controller.
@@ -237,6 +266,7 @@ func TestHandOver(t *testing.T) {
 	if err := a.end(); !errors.Is(err, context.Canceled) && err != nil {
 		t.Error(err)
 	}
+	a.wantLeft(1)
 	b.lead(b.led())
 	b.asks("b")
 }
@@ -270,6 +300,7 @@ func TestDrain(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	drain(false)
+	a.wantLeft(0)
 	a.led()
 }
 
@@ -293,6 +324,7 @@ func TestDown(t *testing.T) {
 	if err := b.end(); !errors.Is(err, node.ErrDown) {
 		t.Error(err)
 	}
+	b.wantLeft(1)
 	mb.run().led()
 }
 
@@ -307,6 +339,7 @@ func TestResume(t *testing.T) {
 	if err := a.end(); err != nil {
 		t.Error(err)
 	}
+	a.wantLeft(0)
 	b := f.machine("b").run() // waits
 	again := m.run()
 	second := again.led()
@@ -340,6 +373,7 @@ func TestSteppedDown(t *testing.T) {
 		return errors.Is(err, store.ErrFenced)
 	})
 	wait(t, "another lease of the node", func() bool { return a.n.Epoch() > epoch })
+	a.wantLeft(1)
 	if err := stolen.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -352,6 +386,7 @@ func TestNodeLeaseLost(t *testing.T) {
 	m := f.machine("a")
 	a := m.run()
 	first := a.led()
+	a.loses.Store(true)
 	fence := store.Fence{Lease: registry.LeaseOf("a"), Epoch: a.n.Epoch()}
 	stolen, err := f.s.Resume(t.Context(), fence, ttl)
 	if err != nil {

@@ -5,12 +5,13 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cluster/join"
-	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/cluster/remote"
 	"github.com/coppice-dev/coppice/internal/httpserver"
 )
 
@@ -42,7 +43,7 @@ func (n *Node) serve(ctx context.Context) {
 	wg.Go(func() { n.view.Run(ctx) })
 	wg.Go(func() { n.controller.run(ctx) })
 	wg.Go(func() { n.follow(ctx) })
-	config, handler := join.Endpoint(n.o.Current, n.view.Admit, &n.api, n.o.Join)
+	config, handler := join.Endpoint(n.o.Current, n.view.Admit, http.HandlerFunc(n.serveNode), n.o.Join)
 	server := httpserver.Server{
 		Name: "other nodes", Handler: handler, Logger: n.o.Logger, Hosts: []string{"*"}, MaxConns: maxConns,
 	}
@@ -57,6 +58,22 @@ func (n *Node) serve(ctx context.Context) {
 	_ = local.Close()
 	wg.Wait()
 }
+
+// serveNode answers another node.
+func (n *Node) serveNode(w http.ResponseWriter, r *http.Request) {
+	h := n.runtimes.Load()
+	switch {
+	case !strings.HasPrefix(r.URL.Path, remote.Path):
+		n.api.ServeHTTP(w, r)
+	case h == nil:
+		http.Error(w, "this node has no lease yet, and runs nothing", http.StatusServiceUnavailable)
+	default:
+		(*h).ServeHTTP(w, r)
+	}
+}
+
+// Share has the node pass requests for its runtimes to a handler, a remote.Server.
+func (n *Node) Share(h http.Handler) { n.runtimes.Store(&h) }
 
 // Mount has the node pass requests for the controller to a handler; nil: it is not the controller.
 func (n *Node) Mount(h http.Handler) {
@@ -89,9 +106,7 @@ func (n *Node) follow(ctx context.Context) {
 		case !known:
 			n.o.Link.Unavailable("its node, " + c.Node + ", was removed")
 		default:
-			n.o.Link.to(c.Node, func(ctx context.Context) (net.Conn, error) {
-				return dialNode(ctx, peer.Address, n.o.Current, mtls.Peer{Name: peer.Name, Key: [32]byte(peer.Key)})
-			})
+			n.o.Link.to(c.Node, func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, peer) })
 		}
 		if c.Node != n.o.Name && c.Node != "" && !c.Down && c != told {
 			told = c

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -34,7 +35,12 @@ type Place struct {
 	// Within is how long the incarnation may take to end when its node has lost its lease.
 	Within time.Duration `json:"within"`
 	At     time.Time     `json:"at"` // when the record was made
+	// Before has the other nodes on which the agent has run, the last one first.
+	Before []string `json:"before,omitempty"`
 }
+
+// maxBefore bounds Place.Before.
+const maxBefore = 7
 
 // killTime is how long the processes of an incarnation may take to end after they were killed.
 const killTime = time.Second
@@ -49,9 +55,15 @@ type lease struct {
 type Places struct {
 	Options
 
-	mu    sync.Mutex
-	all   map[string]Place
-	ended map[lease]time.Time // when it was known that a lease has ended
+	mu       sync.Mutex
+	all      map[string]Place
+	ended    map[lease]time.Time // when it was known that a lease has ended
+	news     chan struct{}       // closed and replaced when there is one more
+	sessions map[string]tracked  // of agents on other nodes, by path
+	refused  map[lease]time.Time // when a node said that it has no lease
+	fleet    *placement.Fleet
+	want     func(path string) (placement.Want, error)
+	homeless func(path string)
 }
 
 // Options of Places.
@@ -59,6 +71,10 @@ type Options struct {
 	Store store.Store   // all writes to it are fenced by the lease of the controller
 	Node  string        // on which this process runs
 	Epoch func() uint64 // returns that of the lease of the node, and 0 while it has none
+	// Nodes returns the nodes of the fleet.
+	Nodes func() []registry.Node
+	// Runtime returns a runtime of another node.
+	Runtime func(node, kind string) runtime.Runtime
 	// Lost is called for each lease of another node that has ended while agents had their places there.
 	Lost   func(node string, epoch uint64)
 	Logger *slog.Logger
@@ -66,10 +82,16 @@ type Options struct {
 
 // Open reads the places.
 func Open(ctx context.Context, o Options) (*Places, error) {
-	p := &Places{Options: o, all: map[string]Place{}, ended: map[lease]time.Time{}}
+	p := &Places{
+		Options: o, all: map[string]Place{}, ended: map[lease]time.Time{}, sessions: map[string]tracked{},
+		refused: map[lease]time.Time{}, news: make(chan struct{}),
+	}
 	all, err := Read(ctx, o.Store)
 	for _, place := range all {
 		p.all[place.Path] = place
+	}
+	if err == nil {
+		p.look(ctx)
 	}
 	return p, err
 }
@@ -117,31 +139,40 @@ func (p *Places) elsewhere(path string) (Place, bool) {
 	return place, ok && place.Node != p.Node
 }
 
-// take writes that an incarnation is about to be started on this node.
-func (p *Places) take(ctx context.Context, kind string, l runtime.Launch) error {
-	epoch := p.Epoch()
+// take writes that an incarnation is about to be started on a node.
+func (p *Places) take(ctx context.Context, node, kind string, l runtime.Launch) (Place, error) {
+	epoch := p.epochOf(node)
 	if epoch == 0 {
-		return fmt.Errorf("%s: %w", l.Path, runtime.ErrFenced)
+		return Place{}, fmt.Errorf("%s: %w", l.Path, runtime.ErrFenced)
 	}
 	place := Place{
-		Path: l.Path, Node: p.Node, Epoch: epoch, Kind: kind, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
+		Path: l.Path, Node: node, Epoch: epoch, Kind: kind, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
 		Token: l.Token, Within: l.Grace + killTime, At: time.Now().UTC().Round(0),
+	}
+	if last, ok := p.Of(l.Path); ok {
+		place.Before = last.before(node)
 	}
 	value, err := json.Marshal(place)
 	if err != nil {
-		return err
+		return Place{}, err
 	}
 	_, err = p.Store.Apply(ctx, store.Fence{}, nil,
 		[]store.Op{{Kind: store.Put, Key: Prefix + "/" + l.Path, Value: value}})
-	if err == nil || errors.Is(err, store.ErrUnknown) { // in doubt it is here
+	if err == nil || errors.Is(err, store.ErrUnknown) { // in doubt it is there
 		p.mu.Lock()
 		p.all[l.Path] = place
 		p.mu.Unlock()
 	}
 	if err != nil {
-		return fmt.Errorf("writing where %s is to run: %w: %w", l.Path, runtime.ErrFenced, err)
+		return Place{}, fmt.Errorf("writing where %s is to run: %w: %w", l.Path, runtime.ErrFenced, err)
 	}
-	return nil
+	return place, nil
+}
+
+// before returns Place.Before of a place on a node that follows this one.
+func (p Place) before(node string) []string {
+	all := slices.DeleteFunc(append([]string{p.Node}, p.Before...), func(name string) bool { return name == node })
+	return slices.Compact(all[:min(len(all), maxBefore)])
 }
 
 // forget removes the places of agents.
@@ -157,21 +188,51 @@ func (p *Places) forget(ctx context.Context, paths ...string) error {
 	defer p.mu.Unlock()
 	for _, path := range paths {
 		delete(p.all, path)
+		delete(p.sessions, path)
+		if p.fleet != nil {
+			p.fleet.Free(path)
+		}
 	}
 	return nil
 }
 
-// end returns when an incarnation on another node has certainly ended: after the lease of its node, and the time that
-// it may take to stop. It reports whether that is over; the time is zero as long as it is not known.
-func (p *Places) end(place Place) (at time.Time, ok bool) {
+// ending returns when an incarnation on another node has certainly ended: after the lease of its node, and the time
+// that it may take to stop. It reports whether that is known, because the lease has ended.
+func (p *Places) ending(place Place) (at time.Time, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, ok = p.ended[lease{place.Node, place.Epoch}]
+	at, known = p.ended[place.lease()]
+	return at.Add(place.Within), known && place.Node != p.Node
+}
+
+// end is ending, and reports whether that time is over.
+func (p *Places) end(place Place) (at time.Time, ok bool) {
+	at, ok = p.ending(place)
+	return at, ok && !time.Now().Before(at)
+}
+
+// isUp reports whether a node is there, as far as it is known.
+func (p *Places) isUp(node string) bool {
+	epoch := p.epochOf(node)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ended := p.ended[lease{node, epoch}]
+	return epoch != 0 && !ended
+}
+
+// IsAway reports whether an agent has its place on another node, whose lease has not ended.
+func (p *Places) IsAway(path string) bool {
+	place, ok := p.elsewhere(path)
 	if !ok {
-		return time.Time{}, false
+		return false
 	}
-	at = at.Add(place.Within)
-	return at, !time.Now().Before(at)
+	_, lost := p.ending(place)
+	return !lost
+}
+
+// HasAway reports whether an agent has its place on another node, whose lease has not ended.
+func (p *Places) HasAway() bool {
+	return slices.ContainsFunc(p.All(), func(place Place) bool { return p.IsAway(place.Path) })
 }
 
 // doubt says why it is not known whether an incarnation on another node has ended.
@@ -185,49 +246,4 @@ func (p *Places) doubt(place Place) string {
 	left := time.Until(at.Add(place.Within)).Round(100 * time.Millisecond)
 	return fmt.Sprintf("it was started on node %s, which is lost, and may take %v more to stop there", place.Node,
 		max(0, left))
-}
-
-// checkInterval is the time between two looks at the leases of other nodes that have agents.
-const checkInterval = 500 * time.Millisecond
-
-// Run finds out which leases of other nodes have ended, until ctx ends.
-func (p *Places) Run(ctx context.Context) {
-	tick := time.NewTicker(checkInterval)
-	defer tick.Stop()
-	for {
-		for _, l := range p.others() {
-			p.check(ctx, l)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// others returns the leases of other nodes on which agents have their places, and which may not have ended.
-func (p *Places) others() []lease {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[lease]bool{}
-	for _, place := range p.all {
-		l := lease{place.Node, place.Epoch}
-		if _, ended := p.ended[l]; place.Node != p.Node && !ended {
-			all[l] = true
-		}
-	}
-	return slices.Collect(maps.Keys(all))
-}
-
-// check looks whether a lease has ended. The answer of the store is final: see store.ErrFenced.
-func (p *Places) check(ctx context.Context, l lease) {
-	_, err := p.Store.Apply(ctx, store.Fence{Lease: registry.LeaseOf(l.node), Epoch: l.epoch}, nil, nil)
-	if !errors.Is(err, store.ErrFenced) {
-		return
-	}
-	p.mu.Lock()
-	p.ended[l] = time.Now()
-	p.mu.Unlock()
-	p.Lost(l.node, l.epoch)
 }

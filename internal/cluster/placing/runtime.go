@@ -11,39 +11,90 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Runtime is a runtime.Runtime of the whole fleet, of one kind. It starts agents on this node, and knows what has run
-// on others.
+// Runtime is a runtime.Runtime of the whole fleet, of one kind.
 type Runtime struct {
 	runtime.Runtime // of this node
 	places          *Places
 }
 
-// New returns a runtime of the fleet that starts agents in a runtime of this node.
+// New returns a runtime of the fleet, with a runtime of this node.
 func New(local runtime.Runtime, p *Places) *Runtime { return &Runtime{local, p} }
 
-// unknown returns an ErrUnknown for an incarnation that may run on another node.
-func (r *Runtime) unknown(place Place) error {
-	return fmt.Errorf("%s: %w: %s", place.Path, runtime.ErrUnknown, r.places.doubt(place))
+// at returns the runtime of a node.
+func (r *Runtime) at(node string) runtime.Runtime {
+	if node == r.places.Node {
+		return r.Runtime
+	}
+	return r.places.Runtime(node, r.Kind())
 }
 
 // Start implements runtime.Runtime.
 func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
-	if place, ok := r.places.elsewhere(l.Path); ok {
-		if _, ended := r.places.end(place); !ended {
-			return nil, r.unknown(place)
-		}
-		if l.Incarnation <= place.Incarnation && !l.ResetNumbering {
-			return nil, fmt.Errorf("%s: %w: incarnation %d is not newer than %d, which was on node %s", l.Path,
-				runtime.ErrStale, l.Incarnation, place.Incarnation, place.Node)
-		}
-	}
-	if err := r.places.take(ctx, r.Kind(), l); err != nil {
+	node, err := r.places.choose(l.Path)
+	if err != nil {
 		return nil, err
 	}
-	return r.Runtime.Start(ctx, l)
+	if err := r.leave(ctx, node, l); err != nil {
+		return nil, err
+	}
+	place, err := r.places.take(ctx, node, r.Kind(), l)
+	if err != nil {
+		return nil, err
+	}
+	l.Lease = place.Epoch
+	s, err := r.at(node).Start(ctx, l)
+	switch {
+	case node == r.places.Node:
+	case err == nil:
+		r.places.track(place, s)
+	case errors.Is(err, runtime.ErrFenced):
+		r.places.refuse(place)
+	}
+	return s, err
+}
+
+// leave returns an error if the last incarnation of an agent may run on another node than the one on which the next is
+// to be started.
+func (r *Runtime) leave(ctx context.Context, node string, l runtime.Launch) error {
+	last, ok := r.places.Of(l.Path)
+	if !ok || last.Node == node {
+		return nil // the slot knows
+	}
+	if l.Incarnation <= last.Incarnation && !l.ResetNumbering {
+		return fmt.Errorf("%s: %w: incarnation %d is not newer than %d, which was on node %s", l.Path,
+			runtime.ErrStale, l.Incarnation, last.Incarnation, last.Node)
+	}
+	if r.places.hasEnded(last) {
+		return nil
+	}
+	from := r.Runtime
+	if last.Node != r.places.Node {
+		if _, known := r.places.ending(last); known {
+			if _, ended := r.places.end(last); !ended {
+				return r.unknown(last)
+			}
+			return nil
+		}
+		from = r.places.Runtime(last.Node, last.Kind)
+	}
+	// A node that finds none carries out no earlier start either.
+	held, cancel := r.places.whileHeld(ctx, last)
+	defer cancel()
+	s, err := from.Adopt(held, l.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s may run on node %s: %w: %w", l.Path, last.Node, runtime.ErrUnknown, err)
+	}
+	select {
+	case <-s.Done():
+		return nil
+	default:
+		return fmt.Errorf("%s: %w on node %s", l.Path, runtime.ErrBusy, last.Node)
+	}
 }
 
 // Adopt implements runtime.Runtime.
@@ -52,80 +103,78 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 	if !ok || place.Kind != r.Kind() {
 		return r.Runtime.Adopt(ctx, path)
 	}
-	at, ended := r.places.end(place)
-	if !ended && !at.IsZero() { // soon
-		select {
-		case <-time.After(time.Until(at)):
-			_, ended = r.places.end(place)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+	if _, soon := r.places.ending(place); !soon {
+		held, cancel := r.places.whileHeld(ctx, place)
+		defer cancel()
+		s, err := r.at(place.Node).Adopt(held, path)
+		if err == nil {
+			r.places.track(place, s)
+		}
+		if err == nil || held.Err() == nil || ctx.Err() != nil {
+			return s, err
 		}
 	}
-	if !ended {
-		return nil, r.unknown(place)
+	at, _ := r.places.ending(place)
+	select {
+	case <-time.After(time.Until(at)):
+		return newLost(r.observe(place)), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return newLost(r.observe(place)), nil
 }
 
-// observe returns what is known of an incarnation on another node.
+// unknown returns an ErrUnknown for an incarnation that may run on another node.
+func (r *Runtime) unknown(place Place) error {
+	return fmt.Errorf("%s: %w: %s", place.Path, runtime.ErrUnknown, r.places.doubt(place))
+}
+
+// observe returns what is known of an incarnation on another node that does not answer.
 func (r *Runtime) observe(place Place) runtime.Observation {
 	o := runtime.Observation{
 		Path: place.Path, Incarnation: place.Incarnation, SpecHash: place.SpecHash, Token: place.Token,
-		StartedAt: place.At,
+		StartedAt: place.At, Node: place.Node,
 	}
 	at, ended := r.places.end(place)
 	if !ended {
 		o.Detail = r.places.doubt(place)
 		return o
 	}
-	o.Life, o.ExitedAt = runtime.Dead, at
-	o.Exit = supervisor.Exit{
-		Kind: supervisor.Lost, Err: fmt.Errorf("%w: node %s", runtime.ErrNodeLost, place.Node),
-	}
+	o.Life, o.ExitedAt, o.Exit = runtime.Dead, at, lostExit(place.Node)
 	return o
 }
 
 // Ready implements runtime.Runtime.
 func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
 	if place, ok := r.places.elsewhere(path); ok {
-		return r.unknown(place)
+		if _, soon := r.places.ending(place); soon {
+			return r.unknown(place)
+		}
+		return r.at(place.Node).Ready(ctx, path, incarnation)
 	}
 	return r.Runtime.Ready(ctx, path, incarnation)
 }
 
-// List implements runtime.Runtime.
-func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
-	here, err := r.Runtime.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []runtime.Observation
-	for _, o := range here {
-		if _, ok := r.places.elsewhere(o.Path); !ok {
-			all = append(all, o)
-		}
-	}
-	for _, place := range r.places.All() {
-		if place.Node != r.places.Node && place.Kind == r.Kind() {
-			all = append(all, r.observe(place))
-		}
-	}
-	return all, nil
-}
-
-// Remove implements runtime.Runtime.
+// Remove implements runtime.Runtime. What the agent has left on nodes that are lost stays there.
 func (r *Runtime) Remove(ctx context.Context, path string) error {
 	place, ok := r.places.Of(path)
 	if !ok || place.Kind != r.Kind() {
 		return r.Runtime.Remove(ctx, path)
 	}
-	if place.Node != r.places.Node {
-		if _, ended := r.places.end(place); !ended {
-			return r.unknown(place)
+	if _, lost := r.places.ending(place); !lost {
+		if err := r.at(place.Node).Remove(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
+	} else if _, ended := r.places.end(place); !ended {
+		return r.unknown(place)
 	}
-	if err := r.Runtime.Remove(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, node := range place.Before {
+		if r.places.isUp(node) {
+			// It has ended there. A slot that stays takes space, and harms nothing.
+			if err := r.at(node).Remove(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				r.places.Logger.Warn("the slot of an agent that was removed stays on a node", "path", path,
+					"node", node, "error", err)
+			}
+		}
 	}
 	return r.places.forget(ctx, path)
 }

@@ -39,6 +39,8 @@ type Node struct {
 	Joined time.Time `json:"joined"`
 	// Draining means that it takes no agents, and gives away those that it has.
 	Draining bool `json:"draining,omitempty"`
+	// Ends means that it takes no agents, because it was stopped, until it announces itself again.
+	Ends bool `json:"ends,omitempty"`
 	// Epoch is that of its lease when it has announced itself last; 0 if it has not.
 	Epoch uint64 `json:"epoch,omitempty"`
 	Info
@@ -113,7 +115,12 @@ func Announce(ctx context.Context, s store.Store, node string, fence store.Fence
 	if err := i.Check(); err != nil {
 		return fmt.Errorf("node %s: %w", node, err)
 	}
-	return update(ctx, s, node, fence, func(n *Node) { n.Info, n.Epoch = i, fence.Epoch })
+	return update(ctx, s, node, fence, func(n *Node) { n.Info, n.Epoch, n.Ends = i, fence.Epoch, false })
+}
+
+// Withdraw says that a node ends: it takes no agents until it announces itself again.
+func Withdraw(ctx context.Context, s store.Store, node string, fence store.Fence) error {
+	return update(ctx, s, node, fence, func(n *Node) { n.Ends = true })
 }
 
 // SetDraining starts or ends the draining of a node.

@@ -102,7 +102,23 @@ func TestLife(t *testing.T) {
 				nodes[0].Address != info.Address || nodes[0].Labels["gpu"] != "yes" || nodes[1].Draining {
 				t.Errorf("%+v", nodes)
 			}
+			must(registry.Withdraw(ctx, s, "a", lease.Fence()))
+			ends := func() bool {
+				all, err := registry.All(ctx, s)
+				must(err)
+				return all[0].Ends && all[0].Draining && all[0].Epoch == lease.Fence().Epoch
+			}
+			if !ends() {
+				t.Error("it does not end")
+			}
+			must(registry.Announce(ctx, s, "a", lease.Fence(), info))
+			if ends() {
+				t.Error("it ends, although it has announced itself since")
+			}
 			must(lease.Release(ctx))
+			if err := registry.Withdraw(ctx, s, "a", lease.Fence()); !errors.Is(err, store.ErrFenced) {
+				t.Errorf("withdrawn without the lease: %v", err)
+			}
 			info.Capacity = 6
 			if err := registry.Announce(ctx, s, "a", lease.Fence(), info); !errors.Is(err, store.ErrFenced) {
 				t.Errorf("announced without the lease: %v", err)

@@ -171,8 +171,8 @@ func fields(t event.Type) (names []string, ok bool) {
 	case event.TaskClaimed:
 		return []string{"id"}, true
 	case event.AgentAdopted, event.AgentStopping, event.AgentDraining, event.AgentFinished, event.AgentDrifted,
-		event.AgentResponsive, event.AgentRestartRequested, event.AgentStopRequested, event.AgentSuspended,
-		event.AgentResumed, event.AgentReset, event.AgentMisbehaved:
+		event.AgentMoved, event.AgentResponsive, event.AgentRestartRequested, event.AgentStopRequested,
+		event.AgentSuspended, event.AgentResumed, event.AgentReset, event.AgentMisbehaved:
 		return nil, true
 	}
 	return nil, false

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coppice-dev/coppice/internal/cluster/node"
+	"github.com/coppice-dev/coppice/internal/cluster/remote"
+	"github.com/coppice-dev/coppice/internal/landlock"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/store"
+)
+
+// peers has the runtimes of the other nodes, while this one is the controller.
+type peers struct {
+	node   *node.Node
+	fence  store.Fence // of the lease of the controller
+	logger *slog.Logger
+
+	mu       sync.Mutex
+	clients  map[string]*remote.Client             // by node
+	runtimes map[string]map[string]runtime.Runtime // by node and kind
+}
+
+func newPeers(n *node.Node, fence store.Fence, logger *slog.Logger) *peers {
+	return &peers{node: n, fence: fence, logger: logger, clients: make(map[string]*remote.Client),
+		runtimes: make(map[string]map[string]runtime.Runtime)}
+}
+
+// runtime returns a runtime of another node.
+func (p *peers) runtime(name, kind string) runtime.Runtime {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clients[name] == nil {
+		p.clients[name] = remote.NewClient(remote.ClientOptions{
+			Node: name, Fence: func() store.Fence { return p.fence }, Logger: p.logger,
+			Dial: func(ctx context.Context) (net.Conn, error) { return p.node.Dial(ctx, name) },
+		})
+		p.runtimes[name] = make(map[string]runtime.Runtime)
+	}
+	if p.runtimes[name][kind] == nil {
+		p.runtimes[name][kind] = p.clients[name].Runtime(kind)
+	}
+	return p.runtimes[name][kind]
+}
+
+// close closes the connections. The agents go on.
+func (p *peers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clients {
+		c.Close()
+	}
+}
+
+// share lets the controller use the runtimes of this node, until end is called.
+func (m *machine) share(n *node.Node, db store.Store) (end func()) {
+	s := remote.NewServer(remote.Options{
+		Runtimes: m.runtimes, Admit: n.View().Admit, Epoch: n.Epoch, Localize: m.localize, Logger: m.Logger,
+		Check: func(ctx context.Context, f store.Fence) error {
+			if f.Lease != node.ControllerLease {
+				return fmt.Errorf("%w: only the controller may do that", store.ErrFenced)
+			}
+			_, err := db.Apply(ctx, f, nil, nil)
+			return err
+		},
+	})
+	n.Share(s)
+	return s.Close
+}
+
+// localize adapts a launch of the controller to this machine, on which the project may be in another directory.
+func (m *machine) localize(l *runtime.Launch) {
+	here := func(path string) string {
+		if l.Home == "" {
+			return path
+		}
+		if rel, err := filepath.Rel(l.Home, path); err == nil && filepath.IsLocal(rel) {
+			return filepath.Join(m.project.Dir, rel)
+		}
+		return path
+	}
+	all := func(paths []string) []string {
+		paths = slices.Clone(paths)
+		for i, path := range paths {
+			name, optional := landlock.Optional(path)
+			if paths[i] = here(name); optional {
+				paths[i] = "-" + paths[i]
+			}
+		}
+		return paths
+	}
+	l.Dir = here(l.Dir)
+	if l.Stdin != "" {
+		l.Stdin = here(l.Stdin)
+	}
+	if p := l.Paths; p != nil {
+		l.Paths = &landlock.Paths{ReadWrite: all(p.ReadWrite), ReadOnly: all(p.ReadOnly), OwnSignals: p.OwnSignals}
+	}
+	for i, kv := range l.Env {
+		if strings.HasPrefix(kv, proc.EnvSocket+"=") {
+			l.Env[i] = proc.EnvSocket + "=" + m.socket
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/coppice-dev/coppice/internal/landlock"
+	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
+
+// A launch of the controller names directories of its machine, and its socket.
+func TestLocalize(t *testing.T) {
+	m := &machine{project: project.Project{Dir: "/here/p"}, socket: "/here/p/socket"}
+	for _, c := range []struct{ got, want runtime.Launch }{
+		{
+			runtime.Launch{
+				Home: "/there/p", Dir: "/there/p/sub", Stdin: "/there/p/in", Paths: &landlock.Paths{
+					ReadWrite: []string{"/there/p/w", "-/there/p/may", "/tmp"}, ReadOnly: []string{"/there/p/w/.git"},
+					OwnSignals: true,
+				},
+				Env: []string{"COPPICE_SOCKET=/there/p/socket", "X=/there/p"},
+			},
+			runtime.Launch{
+				Home: "/there/p", Dir: "/here/p/sub", Stdin: "/here/p/in", Paths: &landlock.Paths{
+					ReadWrite: []string{"/here/p/w", "-/here/p/may", "/tmp"}, ReadOnly: []string{"/here/p/w/.git"},
+					OwnSignals: true,
+				},
+				Env: []string{"COPPICE_SOCKET=/here/p/socket", "X=/there/p"},
+			},
+		},
+		{
+			runtime.Launch{Home: "/there/p", Dir: "/there/p", Paths: &landlock.Paths{ReadWrite: []string{}}},
+			runtime.Launch{Home: "/there/p", Dir: "/here/p", Paths: &landlock.Paths{ReadWrite: []string{}}},
+		},
+		{
+			runtime.Launch{Home: "/there/p", Dir: "/there/pq"},
+			runtime.Launch{Home: "/there/p", Dir: "/there/pq"},
+		},
+		{runtime.Launch{Dir: "/there/p"}, runtime.Launch{Dir: "/there/p"}},
+	} {
+		if m.localize(&c.got); !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("got %+v, want %+v", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/cluster/placement"
+	"github.com/coppice-dev/coppice/internal/spec"
+)
+
+// noNode is what agents wait for that no node takes.
+const noNode = "node"
+
+// placeAgents says where the agents of a fleet may run.
+func (c *Controller) placeAgents() {
+	if c.opts.Places == nil {
+		return
+	}
+	c.homeless.Locate, c.homeless.Go = c.tree.Locate, c.background.run
+	c.opts.Places.Follow(c.want, func(path string) { c.homeless.Add(path, noNode) })
+}
+
+// want says where an agent may run. One without settings for that runs where the controller is.
+func (c *Controller) want(path string) (placement.Want, error) {
+	here := c.opts.Node.Name()
+	w := placement.Want{Node: here}
+	a := c.fleetOf(path).Agents[path]
+	if a == nil || a.Placement.IsZero() {
+		return w, nil
+	}
+	p := a.Placement
+	if needs := needsController(a); needs != "" {
+		if p.Node != "" && p.Node != here {
+			return w, fmt.Errorf("%s has %s, which works only on the node of the controller so far, %s, and node = %q",
+				path, needs, here, p.Node)
+		}
+		return w, nil
+	}
+	w.Node, w.Labels, w.Spread, w.MaxPerNode = p.Node, p.Labels, p.Spread, p.MaxPerNode
+	return w, nil
+}
+
+// needsController returns what an agent has that works only on the machine of the controller; "" if nothing.
+func needsController(a *spec.Agent) string {
+	switch {
+	case a.Program != nil:
+		return "a Sage program"
+	case a.Aide != nil:
+		return "an Aidefile"
+	case a.Pipeline != nil:
+		return "a pipeline"
+	case a.Hooks.Exist():
+		return "hooks"
+	case len(a.Nudge.Command) > 0:
+		return "a nudge that is a command"
+	case len(a.ProcessNames) > 0:
+		return "process_names"
+	case a.User != "":
+		return "a user"
+	case a.CommandLine() != agentcli.Plain:
+		return "the command line of a language model"
+	}
+	return ""
+}
+
+// nodeName returns the name of this machine in the fleet; "" if there is none.
+func (c *Controller) nodeName() string {
+	if c.opts.Node == nil {
+		return ""
+	}
+	return c.opts.Node.Name()
+}
+
+// isAway reports whether an agent has its place on another node, where it may run.
+func (c *Controller) isAway(path string) bool {
+	return c.opts.Places != nil && c.opts.Places.IsAway(path)
+}
+
+// hostOf returns the machine on which an agent runs, or has run last.
+func (c *Controller) hostOf(path string) string {
+	if c.opts.Places != nil {
+		if place, ok := c.opts.Places.Of(path); ok {
+			return place.Node
+		}
+	}
+	return c.host
+}
+
+// followNodes has agents follow what changes in the nodes of the fleet, until ctx ends.
+func (c *Controller) followNodes(ctx context.Context) {
+	if c.opts.Node == nil {
+		return
+	}
+	for {
+		_, changed := c.opts.Node.View().All()
+		c.opts.Places.Update()
+		c.loop.Enqueue()
+		c.homeless.Start(slices.DeleteFunc(c.homeless.Paths(), func(path string) bool {
+			return !c.opts.Places.IsTaken(path)
+		}), true)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
+)
+
+// Agents run on other nodes than that of the controller.
+func TestPlaced(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
+	for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
+		"one node":     testPlacedOnNode,
+		"controller":   testPlacedControllerLost,
+		"drained":      testPlacedDrained,
+		"lost and cut": testPlacedLost,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+// placed makes a fleet with agents that may not run on the controller, n1.
+func placed(t *testing.T, c *etcdtest.Cluster, n int, keys string) (*machines, string) {
+	m := newMachines(t, c, n)
+	m.toml += m.locked("away", "echo here I am on ${PWD##*/}; "+calmScript, keys)
+	for _, one := range m.all {
+		one.rewrite(m.toml)
+	}
+	return m, "away"
+}
+
+// startWith starts all machines; those but the first one have a label.
+func (m *machines) startWith(label string) {
+	m.t.Helper()
+	for _, n := range m.all {
+		if n == m.all[0] {
+			n.init()
+		} else {
+			n.init("--label", label)
+		}
+	}
+	m.all[0].answers("up", "-d") // and is not well, as long as agents have no node
+	for _, n := range m.except(m.all[0]) {
+		n.do("up", "-d")
+	}
+	m.awaitReady(m.all[0])
+	m.awaitRunning(m.all[0])
+}
+
+// pair returns the node of three on which an agent runs, which is not the first one, and the other.
+func (m *machines) pair(l life) (on, other *machine) {
+	if l.node == m.all[1].name {
+		return m.all[1], m.all[2]
+	}
+	return m.all[2], m.all[1]
+}
+
+// An agent on another node is used from all nodes as any other one.
+func testPlacedOnNode(t *testing.T, c *etcdtest.Cluster) {
+	m, away := placed(t, c, 2, `node = "n2"`)
+	for _, n := range m.all {
+		n.rewrite(m.toml, shellTOML("shell", `node = "n2"`),
+			agentTOML("parrot", `echo ready; while read x; do echo "heard $x"; done`, "terminal = true", `node = "n2"`))
+	}
+	first, second := m.all[0], m.all[1]
+	if err := unix.Mkfifo(second.dir+"/shell.fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.startWith("zone=eu")
+	l := m.awaitLife(away, second)
+	for _, n := range m.all {
+		if got := n.node("t/away"); got.Host != "n2" || got.PID != l.pid || got.State != "running" {
+			t.Errorf("%+v", got)
+		}
+		if got := n.node("t/calm"); got.Host != "n1" {
+			t.Errorf("%+v", got)
+		}
+		n.says([]string{"explain", "away"}, "n2")
+	}
+	first.awaitState("t/parrot", "running")
+	s := newScreen(t, t.TempDir(), 80, 24, "(cd "+first.dir+"; exec coppice attach parrot)")
+	s.await("attached to t/parrot|ready")
+	s.tmux("send-keys", "polly", "Enter")
+	s.await("^heard polly")
+	s.tmux("send-keys", "C-]")
+	s.await("parrot keeps running")
+	for _, n := range m.all {
+		if out := n.do("logs", "away"); !strings.Contains(out, "here I am on n2") {
+			t.Errorf("the log, on node %s: %q", n.name, out)
+		}
+		await(t, waitTimeout, func() string {
+			if out := n.do("logs", "parrot"); !strings.Contains(out, "heard polly") {
+				return out
+			}
+			return ""
+		})
+	}
+	second.awaitState("t/shell", "running")
+	if out, code := second.inAgent("shell", "coppice agent belief set x=1 && coppice stop calm"); code != exitAuth {
+		t.Errorf("an agent on another node: exit code %d: %s", code, out)
+	}
+	second.do("restart", "away")
+	if again := m.awaitLife(away, second); again.pid == l.pid || again.incarnation != l.incarnation+1 {
+		t.Errorf("after a restart: %+v, was %+v", again, l)
+	}
+	if err := unix.Kill(m.awaitLife(away, second).pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	await(t, waitTimeout, func() string {
+		if now := m.lastOf(away); now.incarnation != l.incarnation+2 || !runs(now.pid) {
+			return fmt.Sprintf("%+v", now)
+		}
+		return ""
+	})
+	first.do("stop", "away")
+	if l := m.lastOf(away); runs(l.pid) {
+		t.Errorf("it still runs: %+v", l)
+	}
+	first.do("start", "away")
+	m.awaitLife(away, second)
+	first.do("down")
+	m.checkDown()
+}
+
+// Agents on other nodes go on, whatever happens to the controller.
+func testPlacedControllerLost(t *testing.T, c *etcdtest.Cluster) {
+	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
+	m.startWith("zone=eu")
+	first := m.all[0]
+	l := m.awaitLife(away, m.except(first)...)
+	m.awaitOn(first)
+	before := first.printedEvents()
+
+	first.daemon().kill() // and a new one resumes its leases
+	first.do("up", "-d")
+	m.awaitReady(first)
+
+	first.signal(first.daemon(), unix.SIGTERM)
+	on := m.awaitOn(m.except(first)...)
+	before = on.checkEvents(before)
+	first.do("up", "-d")
+	m.awaitReady(on)
+
+	on.cut()
+	next := m.awaitOn(m.except(on)...)
+	if l.node != on.name {
+		if now := m.lastOf(away); now != l {
+			t.Errorf("it was started again: %+v, was %+v", now, l)
+		}
+	}
+	on.heal()
+	m.awaitReady(next)
+	next.checkEvents(before)
+	m.awaitLife(away, m.except(first)...)
+	next.do("down")
+	m.checkDown()
+}
+
+// A node that is drained, or whose daemon is stopped, gives away its agents.
+func testPlacedDrained(t *testing.T, c *etcdtest.Cluster) {
+	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
+	m.startWith("zone=eu")
+	first := m.all[0]
+	l := m.awaitLife(away, m.except(first)...)
+	lives := m.last()
+	from, to := m.pair(l)
+	first.do("node", "drain", from.name)
+	m.awaitLife(away, to)
+	e := first.awaitEvent(event.AgentMoved, "t/away", 0)
+	if want := fmt.Sprintf("it moves to node %s: %s is being drained", to.name, from.name); !strings.Contains(e.Message, want) {
+		t.Errorf("%q, want %q", e.Message, want)
+	}
+	first.do("node", "drain", "--undo", from.name)
+	out := to.do("logs", "away")
+	before, after := strings.Index(out, "here I am on "+from.name), strings.Index(out, "here I am on "+to.name)
+	if before < 0 || after < before {
+		t.Errorf("the log after a move: %s", out)
+	}
+	follower := launch(t, first.dir, "logs", "-f", "-n", "0", "away")
+
+	to.signal(to.daemon(), unix.SIGTERM)
+	m.awaitLife(away, from)
+	follower.out.awaitText(t, "here I am on "+from.name)
+	follower.signal(unix.SIGINT)
+	to.do("up", "-d")
+
+	// No node takes it: it waits, and says why.
+	first.do("node", "drain", to.name)
+	from.signal(from.daemon(), unix.SIGTERM)
+	await(t, moved, func() string {
+		n := first.node("t/away")
+		if strings.Contains(n.Reason, "is being drained") && strings.Contains(n.Reason, "n1 has no label zone") {
+			return ""
+		}
+		return fmt.Sprintf("%+v", n)
+	})
+	first.do("node", "drain", "--undo", to.name)
+	m.awaitLife(away, to)
+	m.unchanged(lives)
+	first.do("down")
+	m.checkDown()
+}
+
+// A node with agents is lost, or cut off from the store.
+func testPlacedLost(t *testing.T, c *etcdtest.Cluster) {
+	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
+	m.startWith("zone=eu")
+	first := m.all[0]
+	lives := m.last()
+	for _, how := range []func(*machine){(*machine).kill, (*machine).cut} {
+		l := m.awaitLife(away, m.except(first)...)
+		from, to := m.pair(l)
+		how(from)
+		m.awaitLife(away, to)
+		if runs(l.pid) {
+			t.Errorf("it still runs on node %s: %+v", from.name, l)
+		}
+		from.heal()
+		if _, err := from.answers("ps"); err != nil {
+			from.do("up", "-d")
+		}
+		m.awaitReady(first)
+	}
+	m.unchanged(lives)
+	first.checkEvents(nil)
+	first.do("down")
+	m.checkDown()
+}
