@@ -75,6 +75,9 @@ func runCluster(o options) (err error) {
 	return errors.Join(t.check(), t.down(), t.times.late(o.slack))
 }
 
+// roaming is how many agents there are for one that may run on any node; the others run where the controller is.
+const roaming = 3
+
 // toml returns the file of the fleet. Every tenth agent does not end when it is asked.
 func (t *clusterTrial) toml() string {
 	var b strings.Builder
@@ -84,9 +87,13 @@ func (t *clusterTrial) toml() string {
 		if i%10 == 9 {
 			kind = "stubborn"
 		}
-		fmt.Fprintf(&b, "\n[[agent]]\nname = \"a%d\"\ncommand = [\"/bin/sh\", %q, %q, \"a%d\", %q]\n"+
-			"backoff = \"none\"\nshutdown = { grace = %q }\n", i, filepath.Join(t.journal.dir, "agent.sh"),
-			t.journal.dir, i, kind, clusterGrace)
+		name, keys := fmt.Sprint("a", i), ""
+		if i%roaming == 0 {
+			name, keys = fmt.Sprint(roamer, i), fmt.Sprintf("max_per_node = %d\n", t.agents)
+		}
+		fmt.Fprintf(&b, "\n[[agent]]\nname = %q\ncommand = [\"/bin/sh\", %q, %q, %q, %q]\n"+
+			"backoff = \"none\"\nshutdown = { grace = %q }\n%s", name, filepath.Join(t.journal.dir, "agent.sh"),
+			t.journal.dir, name, kind, clusterGrace, keys)
 	}
 	return b.String()
 }
@@ -112,7 +119,7 @@ func (t *clusterTrial) controller(asked ...*clusterNode) (found *clusterNode, er
 	return found, err
 }
 
-// settle waits until all nodes answer, and all agents run where the controller is.
+// settle waits until all nodes answer, and all agents run, those that do not roam where the controller is.
 func (t *clusterTrial) settle() error {
 	err := poll(patience, func() error {
 		on, err := t.journal.running(t.agents)
@@ -170,13 +177,18 @@ func (t *clusterTrial) round() error {
 	}
 	began := time.Now()
 	t.say("%s (the controller is node %s)", f.name, leader.name)
-	if err := f.strike(t, leader, others[t.rnd.IntN(len(others))]); err != nil {
+	other := others[t.rnd.IntN(len(others))]
+	if err := f.strike(t, leader, other); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	if err := t.settle(); err != nil {
 		return fmt.Errorf("after %s: %w", f.name, err)
 	}
-	if err := t.journal.quiet(f.starts); err != nil {
+	struck := leader
+	if f.standby {
+		struck = other
+	}
+	if err := t.journal.quiet(struck.name, f.starts); err != nil {
 		return fmt.Errorf("after %s: %w", f.name, err)
 	}
 	now, err := t.controller(t.nodes...)

@@ -54,7 +54,7 @@ func TestClusterJournal(t *testing.T) {
 		}
 		node, err := j.running(2)
 		if err == nil {
-			err = j.quiet(1)
+			err = j.quiet("n1", 1)
 		}
 		switch {
 		case c.err == "" && (err != nil || node != "n1" || j.latest() != 6*time.Second):
@@ -62,6 +62,41 @@ func TestClusterJournal(t *testing.T) {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s: %v, want %s", name, err, c.err)
 		}
+	}
+}
+
+// Agents that roam may be anywhere, and none is started that was not on the node that was struck.
+func TestRoaming(t *testing.T) {
+	t.Parallel()
+	self := strconv.Itoa(os.Getpid())
+	j, err := newClusterJournal(filepath.Join(t.TempDir(), "shared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(j.dir, "journal"), []byte(strings.ReplaceAll(text, "PID", self)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if on, err := j.running(2); err != nil || on != "n1" {
+			t.Errorf("%s, %v", on, err)
+		}
+	}
+	first := "a1 n1 1 PID 5\nr1 n2 1 PID 5\n"
+	lines(first)
+	if n := j.on("n2"); n != 1 {
+		t.Errorf("%d on n2", n)
+	}
+	j.begin()
+	lines(first + "r1 n1 2 PID 6\n")
+	if err := j.quiet("n2", 1); err != nil {
+		t.Error(err)
+	}
+	if err := j.quiet("n1", 1); err == nil || !strings.Contains(err.Error(), "r1 was on node n2, which was not struck") {
+		t.Error(err)
+	}
+	if n := j.on("n2"); n != 0 {
+		t.Errorf("%d on n2", n)
 	}
 }
 

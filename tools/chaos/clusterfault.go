@@ -14,69 +14,93 @@ type clusterFault struct {
 	// moves means that another node takes over, and stays that none does. starts is how often an agent may be started.
 	moves, stays bool
 	starts       int
+	standby      bool // it strikes the node that stands by
 	strike       func(t *clusterTrial, leader, other *clusterNode) error
 }
 
 // clusterFaults has those first that matter most.
 var clusterFaults = []clusterFault{
-	{"kill of the controller's daemon and shims", true, false, 1, func(t *clusterTrial, leader, _ *clusterNode) error {
-		if err := leader.kill(true); err != nil {
-			return err
-		}
-		return t.movedThen(leader, leader.up)
-	}},
-	{"cut of the controller's node", true, false, 1, func(t *clusterTrial, leader, _ *clusterNode) error {
-		if err := t.net.cut(leader.index, true); err != nil {
-			return err
-		}
-		return t.movedThen(leader, func() error { return t.net.cut(leader.index, false) })
-	}},
-	{"pause of the controller's machine", true, false, 1, pauseLeader},
-	{"SIGTERM to the controller", true, false, 1, func(t *clusterTrial, leader, _ *clusterNode) error {
-		if err := leader.terminate(); err != nil {
-			return err
-		}
-		return t.movedThen(leader, leader.up)
-	}},
-	{"kill of the controller's daemon alone", false, true, 0, func(_ *clusterTrial, leader, _ *clusterNode) error {
-		if err := leader.kill(false); err != nil {
-			return err
-		}
-		return leader.up()
-	}},
-	{"kill of a standby node", false, true, 0, func(_ *clusterTrial, _, other *clusterNode) error {
-		if err := other.kill(false); err != nil {
-			return err
-		}
-		return other.up()
-	}},
-	{"cut of a standby node", false, true, 0, func(t *clusterTrial, _, other *clusterNode) error {
-		return t.during(0, 2*election.DefaultTTL, func(off bool) error { return t.net.cut(other.index, off) })
-	}},
-	{"cut of a member of etcd", false, true, 0, func(t *clusterTrial, _, _ *clusterNode) error {
-		member := t.rnd.IntN(members)
-		return t.during(0, 2*election.DefaultTTL, func(off bool) error { return t.net.cutMember(member, off) })
-	}},
-	{"kill of a member of etcd", false, true, 0, func(t *clusterTrial, _, _ *clusterNode) error {
-		member := t.rnd.IntN(members)
-		return t.during(0, election.DefaultTTL, func(off bool) error {
-			if off {
-				t.net.kill(member)
-				return nil
+	{name: "kill of the controller's daemon and shims", moves: true, starts: 1,
+		strike: func(t *clusterTrial, leader, _ *clusterNode) error {
+			if err := leader.kill(true); err != nil {
+				return err
 			}
-			return t.net.start(member)
-		})
-	}},
-	{"kill of the controller's daemon and shims, which is back at once", false, false, 1,
-		func(_ *clusterTrial, leader, _ *clusterNode) error {
+			return t.movedThen(leader, leader.up)
+		}},
+	{name: "cut of the controller's node", moves: true, starts: 1,
+		strike: func(t *clusterTrial, leader, _ *clusterNode) error {
+			if err := t.net.cut(leader.index, true); err != nil {
+				return err
+			}
+			return t.movedThen(leader, func() error { return t.net.cut(leader.index, false) })
+		}},
+	{name: "pause of the controller's machine", moves: true, starts: 1, strike: pauseLeader},
+	{name: "kill of the daemon and shims of a standby node", stays: true, starts: 1, standby: true,
+		strike: func(t *clusterTrial, _, other *clusterNode) error {
+			if err := other.kill(true); err != nil {
+				return err
+			}
+			return t.goneThen(other, other.up)
+		}},
+	{name: "SIGTERM to the controller", moves: true, starts: 1,
+		strike: func(t *clusterTrial, leader, _ *clusterNode) error {
+			if err := leader.terminate(); err != nil {
+				return err
+			}
+			return t.movedThen(leader, leader.up)
+		}},
+	{name: "SIGTERM to a standby node", stays: true, starts: 1, standby: true,
+		strike: func(t *clusterTrial, _, other *clusterNode) error {
+			if err := other.terminate(); err != nil {
+				return err
+			}
+			return t.goneThen(other, other.up)
+		}},
+	{name: "kill of the controller's daemon alone", stays: true,
+		strike: func(_ *clusterTrial, leader, _ *clusterNode) error {
+			if err := leader.kill(false); err != nil {
+				return err
+			}
+			return leader.up()
+		}},
+	{name: "kill of a standby node's daemon alone", stays: true, standby: true,
+		strike: func(_ *clusterTrial, _, other *clusterNode) error {
+			if err := other.kill(false); err != nil {
+				return err
+			}
+			return other.up()
+		}},
+	{name: "cut of a standby node", stays: true, starts: 1, standby: true,
+		strike: func(t *clusterTrial, _, other *clusterNode) error {
+			return t.during(0, 2*election.DefaultTTL, func(off bool) error { return t.net.cut(other.index, off) })
+		}},
+	{name: "cut of a member of etcd", stays: true,
+		strike: func(t *clusterTrial, _, _ *clusterNode) error {
+			member := t.rnd.IntN(members)
+			return t.during(0, 2*election.DefaultTTL, func(off bool) error { return t.net.cutMember(member, off) })
+		}},
+	{name: "kill of a member of etcd", stays: true,
+		strike: func(t *clusterTrial, _, _ *clusterNode) error {
+			member := t.rnd.IntN(members)
+			return t.during(0, election.DefaultTTL, func(off bool) error {
+				if off {
+					t.net.kill(member)
+					return nil
+				}
+				return t.net.start(member)
+			})
+		}},
+	{name: "kill of the controller's daemon and shims, which is back at once", starts: 1,
+		strike: func(_ *clusterTrial, leader, _ *clusterNode) error {
 			if err := leader.kill(true); err != nil {
 				return err
 			}
 			return leader.up()
 		}},
-	{"short cut of the controller's node", false, true, 0, func(t *clusterTrial, leader, _ *clusterNode) error {
-		return t.during(0, election.DefaultTTL/3, func(off bool) error { return t.net.cut(leader.index, off) })
-	}},
+	{name: "short cut of the controller's node", stays: true,
+		strike: func(t *clusterTrial, leader, _ *clusterNode) error {
+			return t.during(0, election.DefaultTTL/3, func(off bool) error { return t.net.cut(leader.index, off) })
+		}},
 }
 
 // nextFault returns a fault, and the name of the one after it.
@@ -106,6 +130,21 @@ func (t *clusterTrial) movedThen(lost *clusterNode, back func() error) error {
 	if err != nil {
 		return err
 	}
+	return t.goneThen(lost, back)
+}
+
+// goneThen waits until all agents run, and none on a node that was lost, and then does what brings that back.
+func (t *clusterTrial) goneThen(lost *clusterNode, back func() error) error {
+	err := poll(patience, func() error {
+		_, err := t.journal.running(t.agents)
+		if n := t.journal.on(lost.name); err == nil && n > 0 {
+			err = fmt.Errorf("%d agents run on node %s", n, lost.name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return back()
 }
 
@@ -119,7 +158,9 @@ func pauseLeader(t *clusterTrial, leader, _ *clusterNode) error {
 	t.eras++
 	old := make([]int, 0, t.agents)
 	for _, l := range t.journal.last {
-		old = append(old, l.pid)
+		if l.node == leader.name {
+			old = append(old, l.pid)
+		}
 	}
 	if err := t.journal.newEra(t.eras); err != nil {
 		return err

@@ -42,7 +42,11 @@ type clusterJournal struct {
 	read  int64                  // bytes of the file
 	last  map[string]clusterLife // by name
 	lives map[string]int         // in this round, by name
+	were  map[string]string      // the nodes at the beginning of this round, by name
 }
+
+// roamer begins the names of agents that may run on any node.
+const roamer = "r"
 
 func newClusterJournal(dir string) (*clusterJournal, error) {
 	j := &clusterJournal{dir: dir, last: map[string]clusterLife{}}
@@ -62,7 +66,12 @@ func (j *clusterJournal) newEra(n int) error {
 }
 
 // begin begins a round.
-func (j *clusterJournal) begin() { j.lives = map[string]int{} }
+func (j *clusterJournal) begin() {
+	j.lives, j.were = map[string]int{}, map[string]string{}
+	for name, l := range j.last {
+		j.were[name] = l.node
+	}
+}
 
 // update reads what is new.
 func (j *clusterJournal) update() error {
@@ -108,7 +117,7 @@ func (j *clusterJournal) take(line string) error {
 	return nil
 }
 
-// running returns an error unless all of n agents run on one node, which it returns.
+// running returns an error unless all of n agents run, and those that do not roam on one node, which it returns.
 func (j *clusterJournal) running(n int) (node string, err error) {
 	if err := j.update(); err != nil {
 		return "", err
@@ -122,8 +131,10 @@ func (j *clusterJournal) running(n int) (node string, err error) {
 			gone++
 			continue
 		}
-		elsewhere[l.node]++
-		node = l.node
+		if !strings.HasPrefix(l.name, roamer) {
+			elsewhere[l.node]++
+			node = l.node
+		}
 	}
 	if gone > 0 || len(elsewhere) > 1 {
 		return "", fmt.Errorf("%d agents do not run, the others do on these nodes: %v", gone, elsewhere)
@@ -131,14 +142,29 @@ func (j *clusterJournal) running(n int) (node string, err error) {
 	return node, nil
 }
 
-// quiet returns an error if an agent was started more often in this round than it may be.
-func (j *clusterJournal) quiet(most int) error {
+// quiet returns an error if an agent was started more often in this round than it may be. Those that were not on the
+// node that was struck may not have been started at all.
+func (j *clusterJournal) quiet(struck string, most int) error {
 	for name, n := range j.lives {
+		if were := j.were[name]; were != "" && were != struck {
+			return fmt.Errorf("%s was on node %s, which was not struck, and was started %d times, now on node %s", name,
+				were, n, j.last[name].node)
+		}
 		if n > most {
 			return fmt.Errorf("%s was started %d times, expected at most %d", name, n, most)
 		}
 	}
 	return nil
+}
+
+// on returns how many agents run on a node, as far as the journal knows.
+func (j *clusterJournal) on(node string) (n int) {
+	for _, l := range j.last {
+		if s := stateOf(l.pid); l.node == node && s != "" && s != "Z" {
+			n++
+		}
+	}
+	return n
 }
 
 // latest returns when the last agent was started in this round.
