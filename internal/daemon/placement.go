@@ -24,7 +24,7 @@ func (c *Controller) placeAgents() {
 
 // want says where an agent may run. One without settings for that runs where the controller is.
 func (c *Controller) want(path string) (placement.Want, error) {
-	here := c.opts.Node.Name()
+	here := c.opts.Places.Node
 	w := placement.Want{Node: here}
 	a := c.fleetOf(path).Agents[path]
 	if a == nil || a.Placement.IsZero() {
@@ -67,10 +67,10 @@ func needsController(a *spec.Agent) string {
 
 // nodeName returns the name of this machine in the fleet; "" if there is none.
 func (c *Controller) nodeName() string {
-	if c.opts.Node == nil {
+	if c.opts.Places == nil {
 		return ""
 	}
-	return c.opts.Node.Name()
+	return c.opts.Places.Node
 }
 
 // isAway reports whether an agent has its place on another node, where it may run.
