@@ -10,6 +10,12 @@ export SEED
 # Else each program with a race detector, so each package of tests, sleeps for a second at its end.
 GORACE  ?= atexit_sleep_ms=0
 export GORACE
+# SQLite is C that was translated to Go. Its memory is not on Go's heap, so a race detector finds nothing there, and its
+# tests take three times the processor time. Its mutexes are those of Go, which race detectors know in any case. All
+# that make runs for tests has these flags, or packages would be compiled twice.
+PLAIN   := -gcflags=modernc.org/sqlite/lib=-race=false
+FLAGS   := $(strip $(filter-out $(PLAIN),$(shell $(GO) env GOFLAGS)) $(PLAIN))
+test test-others test-drawn test-bench: export GOFLAGS := $(FLAGS)
 # -p 2: process tests start many processes of their own. -parallel 8: most of them wait most of the time.
 # make lint runs vet.
 TEST    := -race -vet=off -p 2 -parallel 8 -timeout 15m
