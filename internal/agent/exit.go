@@ -79,12 +79,13 @@ func withoutNode(exit supervisor.Exit, restart supervisor.Restart) supervisor.Ex
 // noNodePause is the time after which an agent that no node takes is tried again, unless the nodes change before.
 const noNodePause = time.Minute
 
-// withoutLease returns the error of a start that was refused because the node has no lease now, or that no node takes.
+// withoutLease returns the error of a start that was refused because the node has no lease now, or that no node takes,
+// or whose node was lost.
 func withoutLease(err error, restart supervisor.Restart) error {
 	switch {
 	case errors.Is(err, runtime.ErrNoNode): // it has not run: that it is never restarted says nothing here
 		return &supervisor.RetryError{At: time.Now().Add(noNodePause), Err: err}
-	case errors.Is(err, runtime.ErrFenced):
+	case errors.Is(err, runtime.ErrFenced), errors.Is(err, runtime.ErrNodeLost):
 		return retryNow(err, restart)
 	}
 	return err

@@ -37,13 +37,14 @@ type hookRunner struct {
 	m     *Manager
 	ctx   context.Context // ends when the supervisor asks the incarnation to stop
 	agent *spec.Agent
+	home  runtime.Runtime // of the agent; nil: its hooks run on this machine
 	as    Identity
 	who   token.Caller
 	env   []string  // nil until it is known
 	began time.Time // of an incarnation that is lost
 }
 
-// RunHook runs a command of an agent, as a hook that belongs to no incarnation.
+// RunHook runs a command of an agent on this machine, as a hook that belongs to no incarnation.
 func (m *Manager) RunHook(
 	ctx context.Context, path string, a *spec.Agent, name string, h spec.Hook, env []string,
 ) error {
@@ -99,31 +100,34 @@ func (h *hookRunner) execute(
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var out proc.Output
+	var line func(proc.Line)
 	if write := h.m.Output; write != nil {
-		out.Line = func(line proc.Line) { write(h.who.Path, h.who.Incarnation, line) }
+		line = func(l proc.Line) { write(h.who.Path, h.who.Incarnation, l) }
 	}
-	p, err := proc.Start(proc.Command{
-		Argv: hook.Command, Dir: h.agent.Dir, Env: append(append(slices.Clip(h.env), hookEnv+"="+name), env...),
-		NoNewPrivileges: h.agent.NoNewPrivileges, User: h.as.User,
-		Paths: landlock.New(h.agent.ReadWritePaths, h.agent.ReadOnlyPaths),
-	}, out)
+	l := h.as.command(h.agent, h.who, hook.Command, append(append(slices.Clip(h.env), hookEnv+"="+name), env...))
+	l.Grace = hookGrace
+	return runtime.Exec(ctx, h.home, l, line)
+}
+
+// RunCommand runs a command of an agent to its end where the agent runs, and returns its last output. It has no token,
+// so it cannot act as the agent. The end of ctx kills it.
+func (m *Manager) RunCommand(
+	ctx context.Context, a *spec.Agent, who token.Caller, argv []string, env ...string,
+) (last []string, err error) {
+	as, err := m.Identity(a)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		p.End(hookGrace)
-		<-p.Done()
-		<-p.Drained()
-		return p.LastOutput(), context.Cause(ctx)
+	own, _ := as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation})
+	return runtime.Exec(ctx, m.runtimes[a.Runtime.String()], as.command(a, who, argv, append(own, env...)), nil)
+}
+
+// command returns what runs a command of an agent.
+func (i Identity) command(a *spec.Agent, who token.Caller, argv, env []string) runtime.Launch {
+	return runtime.Launch{
+		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env, Home: a.Home,
+		NoNewPrivileges: a.NoNewPrivileges, User: i.User, Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	}
-	<-p.Drained()
-	if exit := p.Exit(); exit.Kind != supervisor.Normal {
-		err = errors.New(exit.String())
-	}
-	return p.LastOutput(), err
 }
 
 // failed runs the on_error hook.
@@ -205,8 +209,7 @@ func (h *hookRunner) started(ctx context.Context, s runtime.Session) error {
 	if err == nil || isClosed(s.Done()) { // how it ended says more
 		return nil
 	}
-	home := h.m.runtimes[h.agent.Runtime.String()]
-	if e := Evict(context.WithoutCancel(ctx), home, h.who.Path, h.agent.Shutdown.Grace); e != nil {
+	if e := Evict(context.WithoutCancel(ctx), h.home, h.who.Path, h.agent.Shutdown.Grace); e != nil {
 		err = errors.Join(err, e)
 	}
 	return fmt.Errorf("%w: %w", supervisor.ErrNotReady, err)

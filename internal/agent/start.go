@@ -45,12 +45,13 @@ func (m *Manager) Start(
 func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	self, _ := supervisor.SelfOf(ctx)
 	who := token.Caller{Path: self.Path, Incarnation: self.Incarnation}
-	h := &hookRunner{m: s.m, ctx: ctx, agent: s.agent, as: s.as, who: who}
+	h := &hookRunner{m: s.m, ctx: ctx, agent: s.agent, home: s.home(), as: s.as, who: who}
 	session, err := s.session(ctx, h)
 	switch {
 	case err != nil:
+		err = withoutLease(err, s.agent.Restart)
 		exit := supervisor.Exit{Kind: supervisor.Failure, Err: err}
-		if ctx.Err() == nil && h.env != nil {
+		if ctx.Err() == nil && h.env != nil && hasFailed(exit) {
 			h.failed(context.WithoutCancel(ctx), exit)
 		}
 		h.ended(exit, ctx.Err() != nil)
@@ -105,15 +106,37 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 			l.Launch(h.who, s.agent)
 		}
 	}
-	if err := h.run(ctx, "on_waking", s.agent.Hooks.Waking); err != nil {
+	if err := s.wake(ctx, h, l); err != nil {
 		return nil, err
 	}
 	return s.startIn(ctx, h, l)
 }
 
+// placer is a runtime of several machines.
+type placer interface {
+	// Place chooses the machine on which an incarnation is started then, and on which its commands run before that.
+	Place(ctx context.Context, l runtime.Launch) error
+}
+
+// wake runs the on_waking hook.
+func (s *starter) wake(ctx context.Context, h *hookRunner, l runtime.Launch) error {
+	if !s.agent.Hooks.Waking.Exists() {
+		return nil
+	}
+	if p, ok := h.home.(placer); ok {
+		if err := p.Place(ctx, l); err != nil {
+			return err
+		}
+	}
+	return h.run(ctx, "on_waking", s.agent.Hooks.Waking)
+}
+
+// home returns the runtime of the agent.
+func (s *starter) home() runtime.Runtime { return s.m.runtimes[s.agent.Runtime.String()] }
+
 // startIn starts an incarnation in its slot.
 func (s *starter) startIn(ctx context.Context, h *hookRunner, l runtime.Launch) (runtime.Session, error) {
-	home := s.m.runtimes[s.agent.Runtime.String()]
+	home := h.home
 	defer s.m.Stopper.killInHurry(ctx, home, h.who.Path)()
 	for {
 		session, err := home.Start(ctx, l)
@@ -133,7 +156,7 @@ func (s *starter) startIn(ctx context.Context, h *hookRunner, l runtime.Launch) 
 				return nil, err
 			}
 		case err != nil:
-			return nil, withoutLease(err, s.agent.Restart)
+			return nil, err
 		default:
 			return session, h.started(ctx, session)
 		}

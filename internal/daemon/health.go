@@ -7,10 +7,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
-	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -57,14 +55,8 @@ func (f healthFleet) Ready(ctx context.Context, who token.Caller) error {
 	return home.Ready(ctx, who.Path, who.Incarnation)
 }
 
-func (f healthFleet) Command(a *spec.Agent, o runtime.Observation) (proc.Command, error) {
-	as, err := f.c.agents.Identity(a)
-	if err != nil {
-		return proc.Command{}, err
-	}
-	env, _ := as.Environ(a, proc.Self{Agent: o.Path, Incarnation: o.Incarnation})
-	return proc.Command{
-		Dir: a.Dir, Env: env, NoNewPrivileges: a.NoNewPrivileges, User: as.User,
-		Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
-	}, nil
+func (f healthFleet) Run(
+	ctx context.Context, a *spec.Agent, o runtime.Observation, argv []string, env ...string,
+) ([]string, error) {
+	return f.c.agents.RunCommand(ctx, a, token.Caller{Path: o.Path, Incarnation: o.Incarnation}, argv, env...)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -143,8 +142,8 @@ func (f *fakeFleet) Draining(string) bool          { return f.draining.Load() }
 func (f *fakeFleet) Ready(context.Context, token.Caller) error {
 	return nil
 }
-func (f *fakeFleet) Command(*spec.Agent, runtime.Observation) (proc.Command, error) {
-	return proc.Command{}, nil
+func (f *fakeFleet) Run(context.Context, *spec.Agent, runtime.Observation, []string, ...string) ([]string, error) {
+	return nil, nil
 }
 
 func (f *fakeFleet) logged() string {

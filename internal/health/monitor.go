@@ -17,7 +17,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -46,8 +45,9 @@ type Fleet interface {
 	Draining(path string) bool
 	// Ready tells the runtime of an incarnation that it is ready.
 	Ready(ctx context.Context, who token.Caller) error
-	// Command prepares a command, without its arguments, that runs next to an agent as its user.
-	Command(a *spec.Agent, o runtime.Observation) (proc.Command, error)
+	// Run runs a command to its end where an agent runs, as its user and with more variables, and returns the last
+	// lines of its output. The end of ctx kills it. The error says how it ended, unless that was exit code 0.
+	Run(ctx context.Context, a *spec.Agent, o runtime.Observation, argv []string, env ...string) ([]string, error)
 }
 
 // Options connect a Monitor to its surroundings. All are required.

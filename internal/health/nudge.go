@@ -12,7 +12,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
-	"github.com/coppice-dev/coppice/supervisor"
 )
 
 const (
@@ -135,30 +134,14 @@ func (m *Monitor) BeginTyping(path string) (stop func()) {
 // runNudge runs the command that nudges an agent. The command has no token, so it cannot act as the
 // agent.
 func (m *Monitor) runNudge(ctx context.Context, a *spec.Agent, o runtime.Observation, text string) error {
-	command, err := m.opts.Fleet.Command(a, o)
-	if err != nil {
-		return err
+	last, err := m.opts.Fleet.Run(ctx, a, o, a.Nudge.Command, nudgeEnv+"="+text)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("has not ended within %v", nudgeTimeout)
+	case len(last) > 0 && ctx.Err() == nil:
+		return fmt.Errorf("%w: %.200q", err, plaintext.Line(last[len(last)-1]))
 	}
-	command.Argv, command.Env = a.Nudge.Command, append(command.Env, nudgeEnv+"="+text)
-	p, err := proc.Start(command, proc.Output{})
-	if err != nil {
-		return err
-	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		p.Kill()
-		<-p.Done()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("has not ended within %v", nudgeTimeout)
-		}
-		return ctx.Err()
-	}
-	if exit := p.Exit(); exit.Kind != supervisor.Normal {
-		if last := p.LastOutput(); len(last) > 0 {
-			return fmt.Errorf("%v: %.200q", exit, plaintext.Line(last[len(last)-1]))
-		}
-		return errors.New(exit.String())
-	}
-	return nil
+	return err
 }
