@@ -46,6 +46,7 @@ type conn struct {
 	dirty    []*held
 	refs     int // that are looked up
 	streams  map[uint64]*stream
+	outputs  map[uint64]*output // of commands, by request
 	ready    []*stream
 	requests map[uint64]context.CancelCauseFunc
 	pending  int // bytes of requests
@@ -82,7 +83,7 @@ func (s *Server) talk(nc net.Conn, r *http.Request, buffered reader) {
 	c := &conn{
 		s: s, out: frameWriter{conn: nc}, read: make(chan struct{}), lookups: make(chan struct{}, maxParallel),
 		wake: make(chan struct{}, 1), watched: make(map[*held]bool), streams: make(map[uint64]*stream),
-		requests: make(map[uint64]context.CancelCauseFunc),
+		outputs: make(map[uint64]*output), requests: make(map[uint64]context.CancelCauseFunc),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	defer c.cancel()
@@ -165,6 +166,8 @@ func (c *conn) receive(in io.Reader, working *sync.WaitGroup) error {
 			if cancel != nil {
 				cancel(errGivenUp)
 			}
+		case opTaken:
+			c.taken(req.ID)
 		case opWatch:
 			err = c.lookUp(req.Refs, working)
 		case opPing:

@@ -16,6 +16,10 @@
 // refuses, and one that is older than another that it has accepted: a controller that was replaced cannot act. What
 // only reads has none, although it may have the node record how an incarnation has ended.
 //
+// A command of an agent, such as a hook, is a process of the node's daemon. It ends when its connection is lost, when
+// the node has lost its lease, and when another controller gives orders; it is never repeated. Its output comes in
+// parts, one after the other.
+//
 // Logs stay on the node, and are read there in parts: each request says where the last part has ended.
 //
 // PIDs are those of the node. So are the times of starts, ends and lines of logs, by its clock; the other times are

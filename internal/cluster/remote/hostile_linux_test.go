@@ -17,7 +17,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/identity"
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
@@ -125,6 +127,9 @@ func TestHostileClient(t *testing.T) {
 		"no runtime of the kind":      {Op: opStart, ref: ref{Kind: "docker", Path: "a", Token: "t"}, Fence: &f},
 		"has no fence":                {Op: opKill, ref: s.ref},
 		"needs a token":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Incarnation: 1}, Fence: &f},
+		"the request has no launch":   {Op: opExec, ref: s.ref, Fence: &f},
+		"no program named":            {Op: opExec, ref: s.ref, Fence: &f, Launch: &launch{Launch: new(wire.Launch)}},
+		"the request has no fence":    {Op: opExec, ref: s.ref, Launch: &launch{Launch: new(wire.Launch)}},
 		"has no launch":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Token: "t"}, Fence: &f},
 		"without a path":              {Op: opAdopt, ref: ref{Kind: "proc"}, Fence: &f},
 		"has incarnation 1":           {Op: opKill, ref: ref{Kind: "proc", Path: "app/a", Incarnation: 1}, Fence: &f},
@@ -287,8 +292,9 @@ func TestUselessAnswers(t *testing.T) {
 				if _, err := readMessage(buffered, &q); err != nil {
 					return
 				}
+				flood := answer{ID: q.ID, More: true, Output: []outputLine{{From: 9, Text: strings.Repeat("x", 1<<17)}}}
 				for _, a := range []answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &state{}}, {State: lostState(
-					ref{Path: "x"}, io.EOF, time.Now())}, {ID: q.ID, List: []state{{}}}, {ID: q.ID}} {
+					ref{Path: "x"}, io.EOF, time.Now())}, flood, flood, flood, flood, {ID: q.ID, List: []state{{}}}, {ID: q.ID}} {
 					nc.Write(must(t, a))
 				}
 			}
@@ -301,6 +307,16 @@ func TestUselessAnswers(t *testing.T) {
 	}
 	if s, err := r.Adopt(ctxOf(t), "app/a"); !errors.Is(err, runtime.ErrUnknown) {
 		t.Errorf("adopt: %v, %v", s, err)
+	}
+	var n int
+	l := runtime.Launch{Path: "app/a", Dir: "/", Argv: []string{"x"}}
+	if _, err := r.Exec(ctxOf(t), l, func(line proc.Line) {
+		n++
+		if line.Stream != proc.Stdout || len(line.Text) > proc.MaxLine {
+			t.Errorf("%v: %d bytes", line.Stream, len(line.Text))
+		}
+	}); err != nil || n == 0 || n > 4 {
+		t.Errorf("exec: %d lines, %v", n, err)
 	}
 	if all, err := r.List(ctxOf(t)); err != nil || len(all) != 1 || all[0].Life != runtime.Unknown {
 		t.Errorf("list: %v, %v", all, err)

@@ -20,6 +20,7 @@ const (
 	opHello      = "hello"  // Version, Client
 	opPing       = "ping"   // answered at once
 	opCancel     = "cancel" // the request ID is given up; without an answer
+	opTaken      = "taken"  // the Output of the request ID that was sent last; without an answer
 	opWatch      = "watch"  // Refs; without an answer, but State of each of them follows
 	opList       = "list"
 	opRemoved    = "removed"
@@ -39,6 +40,7 @@ const (
 	opSignal = "signal" // Signal
 	opWrite  = "write"  // Data
 	opResize = "resize" // Rows, Cols
+	opExec   = "exec"   // Launch, Timeout; answered by Output again and again, and by Texts at the end of the command
 	opAttach = "attach" // Input, Earlier; on a connection of its own
 )
 
@@ -74,6 +76,7 @@ type request struct {
 	Input   bool          `json:"input,omitempty"`
 	Earlier int           `json:"earlier,omitempty"`
 	Log     *logStart     `json:"log,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
 const maxRefs = 500
@@ -90,6 +93,7 @@ type answer struct {
 	Screen  bool           `json:"screen,omitempty"` // Texts are a screen
 	Age     *time.Duration `json:"age,omitempty"`    // of the last activity; nil if there is none
 	Log     *logPart       `json:"log,omitempty"`
+	Output  []outputLine   `json:"output,omitempty"`
 }
 
 // state is a runtime.Observation that is sent.

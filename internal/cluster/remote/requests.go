@@ -54,6 +54,8 @@ func (c *conn) do(ctx context.Context, req *request, o *outgoing) (err error) {
 	case opStart:
 		o.of, err = c.s.start(ctx, req)
 		return err
+	case opExec:
+		return c.exec(ctx, req, o)
 	case opAdopt:
 		o.of, err = c.s.adopt(ctx, req.slot())
 		return err

@@ -56,6 +56,7 @@ type Server struct {
 	highest  map[string]uint64   // accepted epochs, by lease
 	held     map[slot]*held      // sessions that have not ended
 	starting map[slot]*startings // starts in progress
+	commands map[slot][]*command // that run
 }
 
 // maxOpen bounds the connections, most of which are terminals.
@@ -69,7 +70,8 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		o: o, runtimes: make(map[string]runtime.Runtime), open: make(map[net.Conn]struct{}),
 		conns: make(map[*conn]struct{}), clients: make(map[string]*conn), highest: make(map[string]uint64),
-		held: make(map[slot]*held), starting: make(map[slot]*startings), interval: admitInterval,
+		held: make(map[slot]*held), starting: make(map[slot]*startings), commands: make(map[slot][]*command),
+		interval: admitInterval,
 	}
 	for _, r := range o.Runtimes {
 		s.runtimes[r.Kind()] = r
@@ -201,26 +203,28 @@ func (s *Server) check(ctx context.Context, f *store.Fence) error {
 	if f == nil || *f == (store.Fence{}) {
 		return fmt.Errorf("%w: the request has no fence", store.ErrFenced)
 	}
-	older := func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if highest := s.highest[f.Lease]; f.Epoch < highest {
-			return fmt.Errorf("%w: a controller with epoch %d has given orders to the node, and this one has epoch %d",
-				store.ErrFenced, highest, f.Epoch)
-		}
-		return nil
-	}
-	if err := older(); err != nil {
+	if err := s.isOlder(f); err != nil {
 		return err
 	}
 	if err := s.o.Check(ctx, *f); err != nil {
 		return fmt.Errorf("checking the controller's lease: %w", err)
 	}
-	if err := older(); err != nil {
+	if err := s.isOlder(f); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.highest[f.Lease] = max(f.Epoch, s.highest[f.Lease])
+	return nil
+}
+
+// isOlder returns an error if a fence is older than another one that was accepted.
+func (s *Server) isOlder(f *store.Fence) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if highest := s.highest[f.Lease]; f.Epoch < highest {
+		return fmt.Errorf("%w: a controller with epoch %d has given orders to the node, and this one has epoch %d",
+			store.ErrFenced, highest, f.Epoch)
+	}
 	return nil
 }
