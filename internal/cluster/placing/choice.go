@@ -47,14 +47,7 @@ func (p *Places) choose(path string) (node string, err error) {
 
 // IsTaken reports whether a node takes an agent.
 func (p *Places) IsTaken(path string) bool {
-	w, err := p.wanted(path)
-	if err != nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.updateFleet()
-	_, err = p.fleet.Choose(w)
+	_, err := p.next(path)
 	return err == nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/fenced"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -39,6 +40,7 @@ type machine struct {
 	dead            bool // its daemon does not renew the lease
 	unreachable     bool // for other nodes
 	mute            bool // the answers to starts by other nodes are lost
+	commands        []string
 }
 
 type slot struct {
@@ -147,6 +149,24 @@ func (m *machine) Remove(_ context.Context, path string) error {
 	return nil
 }
 
+// Exec notes a command. "wait" waits for the end of ctx.
+func (m *machine) Exec(ctx context.Context, l runtime.Launch, _ func(proc.Line)) ([]string, error) {
+	m.mu.Lock()
+	m.commands = append(m.commands, l.Argv[0])
+	m.mu.Unlock()
+	if l.Argv[0] == "wait" {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return nil, nil
+}
+
+// ran returns the commands since the last call.
+func (m *machine) ran() (all []string) {
+	m.set(func(*machine) { all, m.commands = m.commands, nil })
+	return all
+}
+
 // end ends what runs in a slot.
 func (m *machine) end(path string, err error) {
 	m.mu.Lock()
@@ -204,6 +224,16 @@ func (a away) Start(ctx context.Context, l runtime.Launch) (runtime.Session, err
 		return nil, fmt.Errorf("%w: no answer", runtime.ErrUnknown)
 	}
 	return s, err
+}
+
+func (a away) Exec(ctx context.Context, l runtime.Launch, line func(proc.Line)) ([]string, error) {
+	if err := a.reach(); err != nil {
+		return nil, err
+	}
+	if epoch := a.epoch(); epoch == 0 || epoch != l.Lease {
+		return nil, runtime.ErrFenced
+	}
+	return a.machine.Exec(ctx, l, line)
 }
 
 func (a away) Adopt(ctx context.Context, path string) (runtime.Session, error) {

@@ -17,7 +17,7 @@ import (
 // TestNeverTwice: whatever happens to nodes and controllers, no agent runs on two nodes.
 func TestNeverTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 12), 5, 60).Draw(rt, "steps")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 13), 5, 60).Draw(rt, "steps")
 		picks := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "picks")
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 8000), len(steps), len(steps)).Draw(rt, "pauses in ms")
 		synctest.Test(t, func(t *testing.T) {
@@ -41,15 +41,17 @@ type world struct {
 	c     *controller
 	on    *node // of the controller
 	next  map[string]uint64
-	ends  context.CancelFunc
-	wg    sync.WaitGroup
-	ctx   context.Context
+	// placed has what the controller has placed and not started yet.
+	placed map[string]runtime.Launch
+	ends   context.CancelFunc
+	wg     sync.WaitGroup
+	ctx    context.Context
 }
 
 var paths = []string{"x", "y", "z"}
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, s: memory.New(), next: map[string]uint64{}}
+	w := &world{t: t, s: memory.New(), next: map[string]uint64{}, placed: map[string]runtime.Launch{}}
 	w.ctx, w.ends = context.WithCancel(t.Context())
 	for _, name := range []string{"a", "b", "c"} {
 		n := newNode(t, w.s, name)
@@ -109,8 +111,13 @@ func (w *world) guard(n *node) {
 func (w *world) step(step, pick int) {
 	n, path := w.nodes[pick%len(w.nodes)], paths[pick%len(paths)]
 	switch step {
-	case 0, 1, 2: // start what does not run, as far as the controller knows
+	case 0, 1, 2, 13: // start, or place, what does not run, as far as the controller knows
 		if w.c == nil {
+			return
+		}
+		if l, ok := w.placed[path]; ok && step != 13 {
+			delete(w.placed, path)
+			w.c.Start(w.ctx, l)
 			return
 		}
 		all, err := w.c.List(w.ctx)
@@ -123,7 +130,12 @@ func (w *world) step(step, pick int) {
 			}
 		}
 		w.next[path]++
-		w.c.Start(w.ctx, launch(path, w.next[path]))
+		l := launch(path, w.next[path])
+		if step != 13 {
+			w.c.Start(w.ctx, l)
+		} else if w.c.Place(w.ctx, l) == nil {
+			w.placed[path] = l
+		}
 	case 3: // an agent crashes
 		n.machine.end(path, errCrashed)
 	case 4: // a daemon is killed: nothing renews the lease of its node
@@ -138,6 +150,7 @@ func (w *world) step(step, pick int) {
 		if w.c != nil {
 			w.c.end()
 			w.c = nil
+			clear(w.placed)
 		}
 		if n.epoch() != 0 {
 			var others []*node

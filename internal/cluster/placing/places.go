@@ -175,6 +175,11 @@ func (p Place) before(node string) []string {
 	return slices.Compact(all[:min(len(all), maxBefore)])
 }
 
+// isOf reports whether a place was written for an incarnation.
+func (p Place) isOf(l runtime.Launch, kind string) bool {
+	return l.Token != "" && p.Token == l.Token && p.Incarnation == l.Incarnation && p.Kind == kind
+}
+
 // forget removes the places of agents.
 func (p *Places) forget(ctx context.Context, paths ...string) error {
 	var ops []store.Op

@@ -30,23 +30,49 @@ func (r *Runtime) at(node string) runtime.Runtime {
 	return r.places.Runtime(node, r.Kind())
 }
 
-// Start implements runtime.Runtime.
-func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
+// Place chooses the node of an incarnation, which Start then starts there, and writes its place. Before that, commands
+// of the agent run there, too.
+func (r *Runtime) Place(ctx context.Context, l runtime.Launch) error {
+	_, err := r.place(ctx, l)
+	return err
+}
+
+func (r *Runtime) place(ctx context.Context, l runtime.Launch) (Place, error) {
 	node, err := r.places.choose(l.Path)
 	if err != nil {
-		return nil, err
+		return Place{}, err
 	}
 	if err := r.leave(ctx, node, l); err != nil {
-		return nil, err
+		return Place{}, err
 	}
-	place, err := r.places.take(ctx, node, r.Kind(), l)
+	return r.places.take(ctx, node, r.Kind(), l)
+}
+
+// placed returns the place that Place has chosen for an incarnation; none if it was not called.
+func (r *Runtime) placed(l runtime.Launch) (Place, error) {
+	place, ok := r.places.Of(l.Path)
+	if !ok || !place.isOf(l, r.Kind()) {
+		return Place{}, nil
+	}
+	if _, lost := r.places.ending(place); lost {
+		return Place{}, fmt.Errorf("%s: %w: %w: node %s", l.Path, runtime.ErrStale, runtime.ErrNodeLost, place.Node)
+	}
+	return place, nil
+}
+
+// Start implements runtime.Runtime.
+func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
+	place, err := r.placed(l)
+	if place.Node == "" && err == nil {
+		place, err = r.place(ctx, l)
+	}
 	if err != nil {
 		return nil, err
 	}
 	l.Lease = place.Epoch
-	s, err := r.at(node).Start(ctx, l)
+	s, err := r.at(place.Node).Start(ctx, l)
 	switch {
-	case node == r.places.Node:
+	case place.Node == r.places.Node:
 	case err == nil:
 		r.places.track(place, s)
 	case errors.Is(err, runtime.ErrFenced):
