@@ -2,6 +2,9 @@ package test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +23,7 @@ func TestPlaced(t *testing.T) {
 		"controller":   testPlacedControllerLost,
 		"drained":      testPlacedDrained,
 		"lost and cut": testPlacedLost,
+		"hooks":        testPlacedHooks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,6 +81,7 @@ func testPlacedOnNode(t *testing.T, c *etcdtest.Cluster) {
 	}
 	m.startWith("zone=eu")
 	l := m.awaitLife(away, second)
+	first.awaitState("t/away", "running") // it is known some time after it runs
 	for _, n := range m.all {
 		if got := n.node("t/away"); got.Host != "n2" || got.PID != l.pid || got.State != "running" {
 			t.Errorf("%+v", got)
@@ -146,9 +151,9 @@ func testPlacedControllerLost(t *testing.T, c *etcdtest.Cluster) {
 
 	first.signal(first.daemon(), unix.SIGTERM)
 	on := m.awaitOn(m.except(first)...)
-	before = on.checkEvents(before)
 	first.do("up", "-d")
 	m.awaitReady(on)
+	before = on.checkEvents(before)
 
 	on.cut()
 	next := m.awaitOn(m.except(on)...)
@@ -234,4 +239,81 @@ func testPlacedLost(t *testing.T, c *etcdtest.Cluster) {
 	first.checkEvents(nil)
 	first.do("down")
 	m.checkDown()
+}
+
+// Hooks and nudges run on the node of their agent, whichever node is the controller, and act as the agent.
+func testPlacedHooks(t *testing.T, c *etcdtest.Cluster) {
+	note := func(hook string) string {
+		return fmt.Sprintf(`%s = '''echo "$COPPICE_HOOK $PWD" >> diary'''`, hook)
+	}
+	m, away := placed(t, c, 3, strings.Join([]string{
+		`node = "n2"`, note("on_start"), note("on_resting"), note("on_error"),
+		`on_waking = '''coppice agent belief set woke=$COPPICE_INCARNATION && echo "$COPPICE_HOOK $PWD" >> diary'''`,
+		`nudge = { command = '''echo "nudge $PWD" >> diary''' }`,
+	}, "\n"))
+	pool := agentTOML("crew", `[ -e crashed ] || { : > crashed; exit 3; }; exec sleep 100000`, `node = "n2"`, "[agent.pool]", "min = 1",
+		"max = 1", `on_death = '''echo "$COPPICE_EXIT_CODE $PWD" >> deaths'''`)
+	for _, n := range m.all {
+		n.rewrite(m.toml, pool)
+	}
+	m.startWith("zone=eu")
+	first, second := m.all[0], m.all[1]
+	var want []string
+	wrote := func(name string, more ...string) {
+		t.Helper()
+		for _, entry := range more {
+			want = append(want, entry+" "+second.dir)
+		}
+		awaitLines(t, filepath.Join(second.dir, name), want)
+	}
+	l := m.awaitLife(away, second)
+	wrote("diary", "on_waking", "on_start")
+	if err := unix.Kill(l.pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	wrote("diary", "on_error", "on_waking", "on_start")
+	if got, want := first.belief("t/away", "woke"), fmt.Sprint(l.incarnation+1); got != want {
+		t.Errorf("its hook has set %q, want %q", got, want)
+	}
+	first.do("mail", "send", "away", "-m", "hello")
+	wrote("diary", "nudge")
+
+	first.daemon().kill() // and a new one resumes its leases
+	first.do("up", "-d")
+	m.awaitReady(first)
+	first.do("restart", "away")
+	wrote("diary", "on_resting", "on_waking", "on_start")
+
+	first.signal(first.daemon(), unix.SIGTERM)
+	on := m.awaitOn(m.except(first)...)
+	first.do("up", "-d")
+	m.awaitReady(on)
+	on.do("stop", "away")
+	wrote("diary", "on_resting")
+	on.do("start", "away")
+	wrote("diary", "on_waking", "on_start")
+
+	want = nil
+	wrote("deaths", "3")
+	for _, n := range m.except(second) {
+		for _, name := range []string{"diary", "deaths"} {
+			if text, err := os.ReadFile(filepath.Join(n.dir, name)); err == nil {
+				t.Errorf("on node %s: %s", n.name, text)
+			}
+		}
+	}
+	on.do("down")
+	m.checkDown()
+}
+
+// awaitLines waits until a file has these lines.
+func awaitLines(t *testing.T, file string, want []string) {
+	t.Helper()
+	await(t, moved, func() string {
+		text, err := os.ReadFile(file)
+		if got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"); err != nil || !slices.Equal(got, want) {
+			return fmt.Sprintf("%s: %q, %v; want %q", file, got, err, want)
+		}
+		return ""
+	})
 }

@@ -156,7 +156,8 @@ nudge = { signal = "USR1" }
 				Read: toml.Text(func(n *spec.Nudge) *string { return &n.Signal })},
 			{Name: "command", Type: "string or array of strings", Doc: "a command, written as `command` is, with " +
 				"the directory and the environment of the agent but without its token, and the reason in " +
-				"`COPPICE_NUDGE`. It may take 10s", Also: []string{"exec", "cmd", "run"},
+				"`COPPICE_NUDGE`. It runs on the node of the agent, and may take 10s",
+				Also: []string{"exec", "cmd", "run"},
 				Read: setting.CommandKey(func(n *spec.Nudge) *[]string { return &n.Command })},
 		},
 	}

@@ -33,7 +33,12 @@ func hookTable(name string) toml.Table[spec.Hook] {
 			"`COPPICE_EXIT` is the kind of exit (`failure`, `killed`, `lost`, ...), `COPPICE_EXIT_REASON` the " +
 			"reason in words, and `COPPICE_EXIT_CODE` or `COPPICE_EXIT_SIGNAL` the exit code or signal, if there " +
 			"was one. Each run is an event, with the last lines of its output. If the daemon is killed while a " +
-			"hook runs, the next daemon may run it again.",
+			"hook runs, the next daemon may run it again.\n\n" +
+			"In a [fleet of several machines](fleet.md), hooks run on the node of the agent: `on_waking` on the " +
+			"one on which the agent is started then. If the agent has ended and that node is lost, the hooks that " +
+			"follow run on a node that takes the agent now, and fail if there is none. A hook fails, and is not " +
+			"repeated, when its node has lost its lease or the connection to the controller: the node ends it " +
+			"then, or at the latest 3s after its `timeout`.",
 		Example: `[[agent]]
 name = "steward"
 command = "./steward.sh"

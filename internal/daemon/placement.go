@@ -51,10 +51,6 @@ func needsController(a *spec.Agent) string {
 		return "an Aidefile"
 	case a.Pipeline != nil:
 		return "a pipeline"
-	case a.Hooks.Exist():
-		return "hooks"
-	case len(a.Nudge.Command) > 0:
-		return "a nudge that is a command"
 	case len(a.ProcessNames) > 0:
 		return "process_names"
 	case a.User != "":

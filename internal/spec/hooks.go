@@ -2,7 +2,6 @@ package spec
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -42,11 +41,6 @@ func (h Hook) Exists() bool { return len(h.Command) > 0 }
 func (h *Hooks) Named() []NamedHook {
 	return []NamedHook{{"on_waking", &h.Waking}, {"on_start", &h.Start}, {"on_resting", &h.Resting},
 		{"on_error", &h.Error}}
-}
-
-// Exist reports whether there is a hook.
-func (h *Hooks) Exist() bool {
-	return h.Death.Exists() || slices.ContainsFunc(h.Named(), func(n NamedHook) bool { return n.Exists() })
 }
 
 // NamedHook is a hook with its name in files.
