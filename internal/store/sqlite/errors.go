@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,6 +67,9 @@ func diagnose(path, doing string, err error) error {
 	var file *FileError
 	if errors.As(err, &file) {
 		return err
+	}
+	if errors.Is(err, sql.ErrNoRows) { // only rows that each store has are asked for one by one
+		return &FileError{Path: path, Kind: Damaged, Problem: "a row is missing that each store has", Err: err}
 	}
 	var sentinel error
 	var e *sqlite.Error

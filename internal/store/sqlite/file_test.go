@@ -270,6 +270,31 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
+// A file without a row that each store has is damaged, and can be repaired.
+func TestMissingRow(t *testing.T) {
+	for _, table := range []string{"identity", "meta"} {
+		path := fill(t, 5)
+		db, err := sql.Open("sqlite", dsn(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("DELETE FROM " + table); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var bad *FileError
+		if _, err := Open(t.Context(), path); !errors.As(err, &bad) || bad.Kind != Damaged {
+			t.Errorf("open without %s: %v", table, err)
+		}
+		if r, err := Repair(t.Context(), path); err != nil || r.Salvaged == 0 {
+			t.Errorf("repair without %s: %+v, %v", table, r, err)
+		}
+		mustOpen(t, path).Close()
+	}
+}
+
 // Whatever happens to the bytes: an error that says so, or a store that works; never a panic.
 func TestRandomDamage(t *testing.T) {
 	seed := rand.Uint64()
