@@ -147,7 +147,18 @@ func TestRemoveInUse(t *testing.T) {
 	if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
 		t.Fatal(err)
 	}
+	// What an attempt has started may end some moments after it.
+	last := exec.Command("sleep", "0.1")
+	last.Dir = w.Path
+	if err := last.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- last.Wait() }()
 	p.remove(w)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // A removal does not follow a link in place of the worktree or in it.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/filelock"
 )
@@ -104,6 +105,28 @@ func (r *Repo) remove(ctx context.Context, rec *record, l *filelock.Lock) (remov
 	return removed, nil
 }
 
+// endTime bounds the wait for processes that work in a worktree that is removed: what an attempt has started may end
+// some moments after it.
+const endTime = time.Second
+
+// awaitProcesses waits until no process works in a directory, at most for endTime, and returns one that still does; 0
+// if there is none.
+func awaitProcesses(ctx context.Context, path string) (pid int) {
+	late := time.After(endTime)
+	for {
+		if pid = processIn(path); pid == 0 {
+			return 0
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			return pid
+		case <-ctx.Done():
+			return pid
+		}
+	}
+}
+
 // clear parks what would be lost with a worktree and deletes its directory. It returns the reference.
 func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string, err error) {
 	name := rec.attempt().name()
@@ -116,7 +139,7 @@ func (r *Repo) clear(ctx context.Context, rec *record, admin string) (ref string
 		if err != nil || !info.IsDir() {
 			return "", errors.Join(err, fmt.Errorf("%s is not a directory", path))
 		}
-		if pid := processIn(path); pid != 0 {
+		if pid := awaitProcesses(ctx, path); pid != 0 {
 			return "", fmt.Errorf("%w: process %d works in it", ErrInUse, pid)
 		}
 		if err := r.dir.deleteDir(name + removingSuffix); err != nil {
