@@ -76,6 +76,10 @@ func (q quotaAgents) overBudget(e agent.End) (exit supervisor.Exit, ok bool) {
 // exit is agent.Options.Classify.
 func (q quotaAgents) exit(e agent.End) supervisor.Exit {
 	path := e.Who.Path
+	if e.Agent.ReportsCalls() || e.Agent.CommandLine() != agentcli.Plain {
+		// What its calls have used comes after its start in the log, however short it was.
+		q.c.journal.AwaitRunning(context.Background(), map[string]uint64{path: e.Who.Incarnation})
+	}
 	switch {
 	case e.Agent.Pipeline != nil:
 		return q.workerExit(e)
