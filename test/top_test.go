@@ -160,7 +160,7 @@ func TestTop(t *testing.T) {
 	for _, want := range []string{
 		`^app  1 given up  1 restarting  1 running  1 stopped  up 1h00m$`,
 		`^  NAME +STATE +INC +STARTS +CPU +MEM +UPTIME +NEXT$`,
-		`^  │  └─ web +restarting +7 +4/10 in 1h +- +- +- +in (1h00|59)m`,
+		`^  │  └─ web +restarting +7 +4/10 in 1h +- +- +- +in (1h00|5[0-9])m`,
 		`^\? help  q quit`,
 		`^> ├─ worker +given up`, // it needs a person
 		`^── app/worker ─+\nsaid worker$`,
