@@ -246,7 +246,7 @@ func TestLifecycleHooks(t *testing.T) {
 	}
 }
 
-// An agent on another node that nobody has asked to stop was stopped by its node, which leaves the fleet.
+// An agent on another node that was not asked to stop was stopped by its node, which leaves the fleet.
 func TestStoppedByNode(t *testing.T) {
 	killed := supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}
 	for name, c := range map[string]struct {

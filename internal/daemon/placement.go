@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// noNode is what agents wait for that no node takes.
+// noNode names, in the list of waiting agents, a node that takes them.
 const noNode = "node"
 
 // placeAgents says where the agents of a fleet may run.

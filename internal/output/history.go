@@ -16,7 +16,7 @@ import (
 type item struct {
 	line   Line
 	source *logSource
-	mark   string    // after the line; empty if nobody follows
+	mark   string    // after the line; empty without a follower
 	at     time.Time // never decreases within a log
 	note   bool      // it was written by no agent
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
-// refusedTime is how long a node gets no agents after it has refused one because it has no lease.
+// refusedTime is the time in which a node gets no agents after it has refused one because it has no lease.
 const refusedTime = 2 * time.Second
 
 // Follow sets what agents want. want says where one may run; its error is why it may run nowhere. homeless is called

@@ -50,8 +50,8 @@ func (p patient) Start(ctx context.Context, l runtime.Launch) (runtime.Session, 
 	}
 }
 
-// anew asks until the connection is not lost meanwhile. What only reads is asked some times by the client itself.
-func anew[T any](ask func() (T, error)) (answer T, err error) {
+// repeat asks until the connection is not lost meanwhile. The client itself repeats only some times.
+func repeat[T any](ask func() (T, error)) (answer T, err error) {
 	for {
 		if answer, err = ask(); !errors.Is(err, errLost) {
 			return answer, err
@@ -60,22 +60,22 @@ func anew[T any](ask func() (T, error)) (answer T, err error) {
 }
 
 func (p patient) Adopt(ctx context.Context, path string) (runtime.Session, error) {
-	return patiently(anew(func() (runtime.Session, error) { return p.far.Adopt(ctx, path) }))
+	return patiently(repeat(func() (runtime.Session, error) { return p.far.Adopt(ctx, path) }))
 }
 
 func (p patient) List(ctx context.Context) ([]runtime.Observation, error) {
-	return anew(func() ([]runtime.Observation, error) { return p.far.List(ctx) })
+	return repeat(func() ([]runtime.Observation, error) { return p.far.List(ctx) })
 }
 
-func (p patient) Removed() ([]string, error) { return anew(p.far.Removed) }
+func (p patient) Removed() ([]string, error) { return repeat(p.far.Removed) }
 
 func (p patient) Ready(ctx context.Context, path string, incarnation uint64) error {
-	_, err := anew(func() (any, error) { return nil, p.far.Ready(ctx, path, incarnation) })
+	_, err := repeat(func() (any, error) { return nil, p.far.Ready(ctx, path, incarnation) })
 	return err
 }
 
 func (p patient) Remove(ctx context.Context, path string) error {
-	_, err := anew(func() (any, error) { return nil, p.far.Remove(ctx, path) })
+	_, err := repeat(func() (any, error) { return nil, p.far.Remove(ctx, path) })
 	return err
 }
 
@@ -105,26 +105,26 @@ func (p patientSession) Observe() runtime.Observation {
 }
 
 func (p patientSession) Signal(ctx context.Context, sig syscall.Signal) error {
-	_, err := anew(func() (any, error) { return nil, p.Session.Signal(ctx, sig) })
+	_, err := repeat(func() (any, error) { return nil, p.Session.Signal(ctx, sig) })
 	return err
 }
 
 func (p patientSession) Write(ctx context.Context, data []byte) error {
-	_, err := anew(func() (any, error) { return nil, p.Session.Write(ctx, data) })
+	_, err := repeat(func() (any, error) { return nil, p.Session.Write(ctx, data) })
 	return err
 }
 
 func (p patientSession) Resize(ctx context.Context, rows, cols uint16) error {
-	_, err := anew(func() (any, error) { return nil, p.Session.Resize(ctx, rows, cols) })
+	_, err := repeat(func() (any, error) { return nil, p.Session.Resize(ctx, rows, cols) })
 	return err
 }
 
 func (p patientSession) Peek(ctx context.Context, n int) ([]string, error) {
-	return anew(func() ([]string, error) { return p.Session.Peek(ctx, n) })
+	return repeat(func() ([]string, error) { return p.Session.Peek(ctx, n) })
 }
 
 func (p patientSession) LastActivity(ctx context.Context) (time.Time, error) {
-	return anew(func() (time.Time, error) { return p.Session.LastActivity(ctx) })
+	return repeat(func() (time.Time, error) { return p.Session.LastActivity(ctx) })
 }
 
 // served waits until a connection of a client has answered some requests, so that there is progress however slow the

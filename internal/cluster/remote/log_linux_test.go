@@ -322,9 +322,9 @@ func TestUselessLogAnswers(t *testing.T) {
 		part logPart
 		want string
 	}{
-		"no mark":        {logPart{}, "the answer is damaged"},
-		"no line's mark": {logPart{Lines: []logLine{{Text: "x", Mark: "?"}}, Mark: good}, "the answer is damaged"},
-		"more, for ever": {logPart{Mark: good, More: true}, ""},
+		"no mark":              {logPart{}, "the answer is damaged"},
+		"no line's mark":       {logPart{Lines: []logLine{{Text: "x", Mark: "?"}}, Mark: good}, "the answer is damaged"},
+		"more, without an end": {logPart{Mark: good, More: true}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
