@@ -161,6 +161,13 @@ type Lease interface {
 	Done() <-chan struct{}
 }
 
+// LeaseFollower is a store that tells when leases end.
+type LeaseFollower interface {
+	// FollowLeases calls changed each time that a lease is taken or ends, and when that may have been missed, as at the
+	// start: callers look then whether a fence is still good. It ends with the error of the context, or ErrClosed.
+	FollowLeases(ctx context.Context, changed func()) error
+}
+
 // Get returns the record at a key, or the zero Record if there is none.
 func Get(ctx context.Context, s Store, key string) (Record, error) {
 	records, _, err := s.Snapshot(ctx, key)

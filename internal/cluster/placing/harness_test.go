@@ -318,9 +318,17 @@ type controller struct {
 	*placing.Runtime
 	wants    map[string]placement.Want // by path; the node of the controller if there is none
 	epochs   sync.Map                  // by node, if they are not those of their leases
-	lost     []string                  // nodes
+	mu       sync.Mutex
+	lost     []string // nodes
 	homeless []string
 	end      func()
+}
+
+// hasLost reports whether a node is known to be lost.
+func (c *controller) hasLost(node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.lost, node)
 }
 
 // known returns the epoch of a node, if it is not that of its lease.
@@ -339,7 +347,6 @@ func lead(t testing.TB, s store.Store, n *node, others ...*node) *controller {
 	}
 	c := &controller{lease: l, wants: map[string]placement.Want{}}
 	all := append([]*node{n}, others...)
-	var mu sync.Mutex
 	c.places, err = placing.Open(t.Context(), placing.Options{
 		Store: fenced.New(s, l.Fence()), Node: n.name, Epoch: n.epoch, Logger: slog.New(slog.DiscardHandler),
 		Nodes: func() (known []registry.Node) {
@@ -359,8 +366,8 @@ func lead(t testing.TB, s store.Store, n *node, others ...*node) *controller {
 			return away{others[i]}
 		},
 		Lost: func(node string, _ uint64) {
-			mu.Lock()
-			defer mu.Unlock()
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			c.lost = append(c.lost, node)
 		},
 	})

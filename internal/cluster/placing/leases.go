@@ -15,9 +15,11 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// checkInterval is the time between two looks at the leases of other nodes, and checkTimeout bounds the first one.
+// checkInterval is the time between two looks at the leases of other nodes, and restInterval if the store tells when
+// one ends. checkTimeout bounds the first look.
 const (
 	checkInterval = 500 * time.Millisecond
+	restInterval  = 5 * time.Second
 	checkTimeout  = 5 * time.Second
 )
 
@@ -26,12 +28,29 @@ const maxChecks = 8
 
 // Run finds out which leases of other nodes have ended, until ctx ends.
 func (p *Places) Run(ctx context.Context) {
-	tick := time.NewTicker(checkInterval)
-	defer tick.Stop()
-	for {
+	changed := make(chan struct{}, 1)
+	told := make(chan struct{}) // closed when the store tells nothing any more
+	go func() {
+		defer close(told)
+		f, ok := p.Store.(store.LeaseFollower)
+		if !ok {
+			return
+		}
+		_ = f.FollowLeases(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	defer func() { <-told }()
+	for interval, ended := restInterval, told; ; {
 		p.checkAll(ctx)
 		select {
-		case <-tick.C:
+		case <-changed:
+		case <-time.After(interval):
+		case <-ended:
+			interval, ended = checkInterval, nil
 		case <-ctx.Done():
 			return
 		}
