@@ -194,7 +194,7 @@ func TestFleetPage(t *testing.T) {
 	m.run("a", "cd garden; coppice stop crew; mv kept.toml coppice.toml; coppice reload")
 	m.wants("c", "cd garden; coppice ps | grep -c crew || true", "^0")
 
-	source := `(?m)garden/pipeline/source +agent +running +\d+ +%d `
+	source := `(?m)garden/pipeline/source +agent +running +\d+ +([abc] +)?%d `
 	m.run("a", "cd garden; coppice stop worker\n"+blocks[7])      // which fails now and then
 	m.wants("c", "cd garden; coppice ps", fmt.Sprintf(source, 2)) // it has gone on
 	m.run("b", "cd garden; coppice node drain a")

@@ -37,7 +37,7 @@ func TestLeftFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.do("up", "-d")
-	m.awaitOn(n)
+	m.awaitAgents(n)
 	if out := n.do("status"); !strings.Contains(out, "sqlite") {
 		t.Errorf("the store is not that of a single machine: %s", out)
 	}

@@ -177,10 +177,25 @@ func (m *machines) last() map[string]life {
 	return all
 }
 
-// awaitOn waits until all agents run on one of some nodes, and returns it.
-func (m *machines) awaitOn(some ...*machine) *machine {
+// awaitOn waits until all agents run on some nodes and one of these is the controller, which it returns.
+func (m *machines) awaitOn(some ...*machine) (controller *machine) {
 	m.t.Helper()
-	var on *machine
+	m.awaitAgents(some...)
+	await(m.t, moved, func() string {
+		all := some[0].list()
+		i := slices.IndexFunc(some, func(n *machine) bool { return all[n.name].Controller })
+		if i < 0 {
+			return fmt.Sprintf("none of the nodes is the controller: %v", all)
+		}
+		controller = some[i]
+		return ""
+	})
+	return controller
+}
+
+// awaitAgents waits until all agents run on some nodes.
+func (m *machines) awaitAgents(some ...*machine) {
+	m.t.Helper()
 	await(m.t, moved, func() string {
 		m.locks.check(m.t)
 		for _, agent := range m.agents {
@@ -189,18 +204,15 @@ func (m *machines) awaitOn(some ...*machine) *machine {
 				return agent + " was never started"
 			}
 			l := lives[len(lives)-1]
-			i := slices.IndexFunc(some, func(n *machine) bool { return n.name == l.node })
 			switch {
-			case i < 0 || on != nil && on != some[i] && agent != m.agents[0]:
+			case !slices.ContainsFunc(some, func(n *machine) bool { return n.name == l.node }):
 				return fmt.Sprintf("%s was started last on node %s: %v", agent, l.node, l)
 			case !runs(l.pid):
 				return fmt.Sprintf("%s does not run: %v", agent, l)
 			}
-			on = some[i]
 		}
 		return ""
 	})
-	return on
 }
 
 // awaitLife waits until an agent runs on a node, and returns its life.

@@ -42,8 +42,6 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
-	// Away reports whether an agent runs on another machine; nil if there is none.
-	Away func(path string) bool
 	// Environ returns the environment of an incarnation, made of what the agent declares; it may be nil.
 	Environ func(path string, declared []string) ([]string, error)
 	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code
@@ -218,12 +216,12 @@ func (m *Manager) Detach() {
 	m.detaching, m.keeps = true, func(string) bool { return true }
 }
 
-// DetachAway keeps those agents running that are on other machines.
-func (m *Manager) DetachAway() {
+// DetachSome keeps some agents running when their supervisors end.
+func (m *Manager) DetachSome(keeps func(path string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.detaching {
-		m.keeps = m.Away
+		m.keeps = keeps
 	}
 }
 

@@ -23,7 +23,7 @@ func newAgents(c *Controller) *agent.Manager {
 		Fleet: func() agent.Fleet { return agentFleet{c.fleet()} },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
 		Listeners: c.listeners(), Drains: c.drains, Starts: c.journal, Prepare: c.prepare,
-		Away: c.isAway, Environ: c.environ, Classify: quotaAgents{c}.exit, Stopper: c.stopper,
+		Environ: c.environ, Classify: quotaAgents{c}.exit, Stopper: c.stopper,
 	})
 }
 

@@ -22,24 +22,33 @@ func (c *Controller) placeAgents() {
 	c.opts.Places.Follow(c.want, func(path string) { c.homeless.Add(path, noNode) })
 }
 
-// want says where an agent may run. One without settings for that runs where the controller is.
-func (c *Controller) want(path string) (placement.Want, error) {
-	here := c.opts.Places.Node
-	w := placement.Want{Node: here}
+// want says where an agent may run. One that needs the controller runs where that is.
+func (c *Controller) want(path string) (w placement.Want, err error) {
 	a := c.fleetOf(path).Agents[path]
-	if a == nil || a.Placement.IsZero() {
+	if a == nil {
 		return w, nil
 	}
 	p := a.Placement
 	if needs := needsController(a); needs != "" {
-		if p.Node != "" && p.Node != here {
-			return w, fmt.Errorf("%s has %s, which works only on the node of the controller so far, %s, and node = %q",
-				path, needs, here, p.Node)
+		w.Node = c.opts.Places.Node
+		if p.Node != "" && p.Node != w.Node {
+			err = fmt.Errorf("%s has %s, which works only on the node of the controller so far, %s, and node = %q",
+				path, needs, w.Node, p.Node)
 		}
-		return w, nil
+		return w, err
 	}
 	w.Node, w.Labels, w.Spread, w.MaxPerNode = p.Node, p.Labels, p.Spread, p.MaxPerNode
 	return w, nil
+}
+
+// staysBehind reports whether an agent goes on when this node stops being the controller because it is being drained:
+// the next controller takes it over, wherever it is, and moves it.
+func (c *Controller) staysBehind(path string) bool {
+	if c.isAway(path) {
+		return true
+	}
+	a := c.fleetOf(path).Agents[path]
+	return a != nil && needsController(a) == ""
 }
 
 // needsController returns what an agent has that works only on the machine of the controller; "" if nothing.

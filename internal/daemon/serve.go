@@ -269,15 +269,19 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	case <-c.Ended():
 		return false
 	}
-	lost := errors.Is(context.Cause(ctx), election.ErrLost)
-	if !lost && !errors.Is(context.Cause(ctx), node.ErrDraining) {
+	lost, drained := errors.Is(context.Cause(ctx), election.ErrLost), errors.Is(context.Cause(ctx), node.ErrDraining)
+	if !lost && !drained {
 		sd.SdNotify(false, sd.SdNotifyStopping)
 	}
 	select {
 	case <-ctx.Done():
 		c.opts.Logger.Info("stopping", "because", context.Cause(ctx))
-		if places := c.opts.Places; !asked && !lost && places != nil && places.HasAway() {
-			c.agents.DetachAway() // the next controller takes them over
+		switch places := c.opts.Places; {
+		case asked || lost || places == nil:
+		case drained:
+			c.agents.DetachSome(c.staysBehind) // the next controller takes them over
+		case places.HasAway():
+			c.agents.DetachSome(c.isAway)
 		}
 		c.fenced.Store(lost)
 		c.Stop(lost)

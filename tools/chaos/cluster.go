@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +76,6 @@ func runCluster(o options) (err error) {
 	return errors.Join(t.check(), t.down(), t.times.late(o.slack))
 }
 
-// roaming is how many agents there are for one that may run on any node; the others run where the controller is.
-const roaming = 3
-
 // toml returns the file of the fleet. Every tenth agent does not end when it is asked.
 func (t *clusterTrial) toml() string {
 	var b strings.Builder
@@ -87,13 +85,10 @@ func (t *clusterTrial) toml() string {
 		if i%10 == 9 {
 			kind = "stubborn"
 		}
-		name, keys := fmt.Sprint("a", i), ""
-		if i%roaming == 0 {
-			name, keys = fmt.Sprint(roamer, i), fmt.Sprintf("max_per_node = %d\n", t.agents)
-		}
+		name := fmt.Sprint("a", i)
 		fmt.Fprintf(&b, "\n[[agent]]\nname = %q\ncommand = [\"/bin/sh\", %q, %q, %q, %q]\n"+
-			"backoff = \"none\"\nshutdown = { grace = %q }\n%s", name, filepath.Join(t.journal.dir, "agent.sh"),
-			t.journal.dir, name, kind, clusterGrace, keys)
+			"backoff = \"none\"\nshutdown = { grace = %q }\n", name, filepath.Join(t.journal.dir, "agent.sh"),
+			t.journal.dir, name, kind, clusterGrace)
 	}
 	return b.String()
 }
@@ -119,23 +114,21 @@ func (t *clusterTrial) controller(asked ...*clusterNode) (found *clusterNode, er
 	return found, err
 }
 
-// settle waits until all nodes answer, and all agents run, those that do not roam where the controller is.
+// settle waits until all nodes answer and say which one is the controller, and all agents run.
 func (t *clusterTrial) settle() error {
 	err := poll(patience, func() error {
-		on, err := t.journal.running(t.agents)
-		if err != nil {
-			return err
-		}
+		leader := ""
 		for _, n := range t.nodes {
 			switch name, err := n.controller(); {
 			case err != nil:
 				return fmt.Errorf("node %s: %w", n.name, err)
-			case name != on:
-				return fmt.Errorf("the agents run on node %s, and the controller is node %s, as node %s says", on, name,
-					n.name)
+			case leader != "" && name != leader:
+				return fmt.Errorf("the controller is node %s, and node %s, as node %s says", leader, name, n.name)
+			default:
+				leader = name
 			}
 		}
-		return nil
+		return t.journal.running(t.agents)
 	})
 	if err != nil {
 		return err
@@ -177,7 +170,9 @@ func (t *clusterTrial) round() error {
 	}
 	began := time.Now()
 	t.say("%s (the controller is node %s)", f.name, leader.name)
-	other := others[t.rnd.IntN(len(others))]
+	other := slices.MaxFunc(others, func(a, b *clusterNode) int {
+		return cmp.Compare(t.journal.on(a.name), t.journal.on(b.name))
+	})
 	if err := f.strike(t, leader, other); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -204,7 +199,9 @@ func (t *clusterTrial) round() error {
 	}
 	if f.moves {
 		t.times.add(f.name, "controller", started.Sub(began))
-		t.times.add(f.name, "agents", t.journal.latest()-from)
+	}
+	if last := t.journal.latest(); last > 0 { // else none was on the node
+		t.times.add(f.name, "agents", last-from)
 	}
 	return nil
 }

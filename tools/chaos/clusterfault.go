@@ -25,14 +25,14 @@ var clusterFaults = []clusterFault{
 			if err := leader.kill(true); err != nil {
 				return err
 			}
-			return t.movedThen(leader, leader.up)
+			return t.goneThen(leader, leader.up)
 		}},
 	{name: "cut of the controller's node", moves: true, starts: 1,
 		strike: func(t *clusterTrial, leader, _ *clusterNode) error {
 			if err := t.net.cut(leader.index, true); err != nil {
 				return err
 			}
-			return t.movedThen(leader, func() error { return t.net.cut(leader.index, false) })
+			return t.goneThen(leader, func() error { return t.net.cut(leader.index, false) })
 		}},
 	{name: "pause of the controller's machine", moves: true, starts: 1, strike: pauseLeader},
 	{name: "kill of the daemon and shims of a standby node", stays: true, starts: 1, standby: true,
@@ -47,7 +47,7 @@ var clusterFaults = []clusterFault{
 			if err := leader.terminate(); err != nil {
 				return err
 			}
-			return t.movedThen(leader, leader.up)
+			return t.goneThen(leader, leader.up)
 		}},
 	{name: "SIGTERM to a standby node", stays: true, starts: 1, standby: true,
 		strike: func(t *clusterTrial, _, other *clusterNode) error {
@@ -118,25 +118,10 @@ func (t *clusterTrial) during(least, most time.Duration, set func(on bool) error
 	return set(false)
 }
 
-// movedThen waits until all agents run on another node, and then does what brings back the one that was lost.
-func (t *clusterTrial) movedThen(lost *clusterNode, back func() error) error {
-	err := poll(patience, func() error {
-		on, err := t.journal.running(t.agents)
-		if err == nil && on == lost.name {
-			err = fmt.Errorf("all agents run on node %s", on)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return t.goneThen(lost, back)
-}
-
 // goneThen waits until all agents run, and none on a node that was lost, and then does what brings that back.
 func (t *clusterTrial) goneThen(lost *clusterNode, back func() error) error {
 	err := poll(patience, func() error {
-		_, err := t.journal.running(t.agents)
+		err := t.journal.running(t.agents)
 		if n := t.journal.on(lost.name); err == nil && n > 0 {
 			err = fmt.Errorf("%d agents run on node %s", n, lost.name)
 		}
@@ -165,7 +150,7 @@ func pauseLeader(t *clusterTrial, leader, _ *clusterNode) error {
 	if err := t.journal.newEra(t.eras); err != nil {
 		return err
 	}
-	return t.movedThen(leader, func() error {
+	return t.goneThen(leader, func() error {
 		resumed := time.Now()
 		if err := resume(paused); err != nil {
 			return err

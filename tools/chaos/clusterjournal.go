@@ -45,9 +45,6 @@ type clusterJournal struct {
 	were  map[string]string      // the nodes at the beginning of this round, by name
 }
 
-// roamer begins the names of agents that may run on any node.
-const roamer = "r"
-
 func newClusterJournal(dir string) (*clusterJournal, error) {
 	j := &clusterJournal{dir: dir, last: map[string]clusterLife{}}
 	j.begin()
@@ -117,29 +114,26 @@ func (j *clusterJournal) take(line string) error {
 	return nil
 }
 
-// running returns an error unless all of n agents run, and those that do not roam on one node, which it returns.
-func (j *clusterJournal) running(n int) (node string, err error) {
+// running returns an error unless all of n agents run.
+func (j *clusterJournal) running(n int) error {
 	if err := j.update(); err != nil {
-		return "", err
+		return err
 	}
 	if len(j.last) != n {
-		return "", fmt.Errorf("%d of %d agents have been started", len(j.last), n)
+		return fmt.Errorf("%d of %d agents have been started", len(j.last), n)
 	}
-	gone, elsewhere := 0, map[string]int{}
+	gone, on := 0, map[string]int{}
 	for _, l := range j.last {
 		if s := stateOf(l.pid); s == "" || s == "Z" {
 			gone++
 			continue
 		}
-		if !strings.HasPrefix(l.name, roamer) {
-			elsewhere[l.node]++
-			node = l.node
-		}
+		on[l.node]++
 	}
-	if gone > 0 || len(elsewhere) > 1 {
-		return "", fmt.Errorf("%d agents do not run, the others do on these nodes: %v", gone, elsewhere)
+	if gone > 0 {
+		return fmt.Errorf("%d agents do not run, the others do on these nodes: %v", gone, on)
 	}
-	return node, nil
+	return nil
 }
 
 // quiet returns an error if an agent was started more often in this round than it may be. Those that were not on the
