@@ -12,6 +12,7 @@ package rpc
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,8 @@ type Config struct {
 	Endpoints      []string    // host:port of members, at least one
 	TLS            *tls.Config // nil for none
 	User, Password string      // empty for none
+
+	dial func(ctx context.Context, address string) (net.Conn, error) // nil: over TCP
 }
 
 // Client is a client of a cluster. Its methods are safe for concurrent use.
@@ -71,10 +74,14 @@ func New(c Config) (*Client, error) {
 		options: []grpc.DialOption{
 			grpc.WithTransportCredentials(creds),
 			grpc.WithConnectParams(reconnect),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout,
-				PermitWithoutStream: true}),
+			// etcd ends connections on which it gets pings while there are no calls. The first call after a rest begins
+			// with one.
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout}),
 			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxAnswer)),
 		},
+	}
+	if c.dial != nil {
+		cl.options = append(cl.options, grpc.WithContextDialer(c.dial))
 	}
 	const scheme = "etcd"
 	members := manual.NewBuilderWithScheme(scheme)
