@@ -24,6 +24,7 @@ func TestPlaced(t *testing.T) {
 		"drained":      testPlacedDrained,
 		"lost and cut": testPlacedLost,
 		"hooks":        testPlacedHooks,
+		"user":         testPlacedUser,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -77,7 +77,7 @@ func (m *machine) share(n *node.Node, db store.Store) (end func()) {
 }
 
 // localize adapts a launch of the controller to this machine, on which the project may be in another directory.
-func (m *machine) localize(l *runtime.Launch) {
+func (m *machine) localize(l *runtime.Launch) error {
 	here := func(path string) string {
 		if l.Home == "" {
 			return path
@@ -104,9 +104,17 @@ func (m *machine) localize(l *runtime.Launch) {
 	if p := l.Paths; p != nil {
 		l.Paths = &landlock.Paths{ReadWrite: all(p.ReadWrite), ReadOnly: all(p.ReadOnly), OwnSignals: p.OwnSignals}
 	}
-	for i, kv := range l.Env {
-		if strings.HasPrefix(kv, proc.EnvSocket+"=") {
-			l.Env[i] = proc.EnvSocket + "=" + m.socket
+	socket := m.socket
+	if l.User != nil {
+		var err error
+		if socket, err = m.listener.Admit(l.User.UID); err != nil {
+			return fmt.Errorf("make a socket for user %s: %w", l.User.Name, err)
 		}
 	}
+	for i, kv := range l.Env {
+		if strings.HasPrefix(kv, proc.EnvSocket+"=") {
+			l.Env[i] = proc.EnvSocket + "=" + socket
+		}
+	}
+	return nil
 }

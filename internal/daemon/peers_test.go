@@ -39,7 +39,7 @@ func TestLocalize(t *testing.T) {
 		},
 		{runtime.Launch{Dir: "/there/p"}, runtime.Launch{Dir: "/there/p"}},
 	} {
-		if m.localize(&c.got); !reflect.DeepEqual(c.got, c.want) {
+		if err := m.localize(&c.got); err != nil || !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("got %+v, want %+v", c.got, c.want)
 		}
 	}

@@ -62,8 +62,6 @@ func needsController(a *spec.Agent) string {
 		return "a pipeline"
 	case len(a.ProcessNames) > 0:
 		return "process_names"
-	case a.User != "":
-		return "a user"
 	case a.CommandLine() != agentcli.Plain:
 		return "the command line of a language model"
 	}

@@ -61,7 +61,7 @@ func newMachines(t testing.TB, locals ...runtime.Runtime) (all []*machine) {
 		s := remote.NewServer(remote.Options{
 			Runtimes: []runtime.Runtime{local}, Check: func(context.Context, store.Fence) error { return nil },
 			Admit: admit, Logger: slog.New(slog.DiscardHandler), Epoch: func() uint64 { return 1 },
-			Localize: func(*runtime.Launch) {},
+			Localize: func(*runtime.Launch) error { return nil },
 		})
 		m.address = clustertest.Serve(t, mtls.Server(func() *identity.Identity { return m.id }, admit), s)
 		t.Cleanup(s.Close)

@@ -57,7 +57,9 @@ func (c *conn) exec(ctx context.Context, req *request, o *outgoing) error {
 	if err := c.s.checkLease(&l); err != nil {
 		return err
 	}
-	c.s.o.Localize(&l)
+	if err := c.s.o.Localize(&l); err != nil {
+		return fmt.Errorf("%w: %w", proc.ErrCommand, err)
+	}
 	if req.Timeout > 0 {
 		late := fmt.Errorf("it has not ended within %v", req.Timeout)
 		timed, cancel := context.WithTimeoutCause(ctx, req.Timeout, late)

@@ -200,7 +200,7 @@ func TestRemoved(t *testing.T) {
 	local := openShim(t, shim.Options{Dir: slotsDir(t)})
 	s := NewServer(Options{
 		Runtimes: []runtime.Runtime{local}, Check: w.check, Admit: w.admits, Logger: logger(t), Epoch: w.epoch.Load,
-		Localize: func(*runtime.Launch) {},
+		Localize: func(*runtime.Launch) error { return nil },
 	})
 	s.interval = 20 * time.Millisecond
 	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return w.other }, w.admits), s)

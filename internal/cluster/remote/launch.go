@@ -23,10 +23,13 @@ type launch struct {
 }
 
 // member is a user as it is known to all machines: by the names, or by the numbers if there are none. Group is empty
-// if it is the primary group of the user.
+// if it is the primary group of the user. Home and Shell are those on the machine that sends it, which may be in the
+// environment.
 type member struct {
 	Name  string `json:"name"`
 	Group string `json:"group,omitempty"`
+	Home  string `json:"home,omitempty"`
+	Shell string `json:"shell,omitempty"`
 }
 
 // newLaunch converts a launch. The error wraps proc.ErrCommand, and names what cannot be sent.
@@ -80,7 +83,7 @@ func newMember(a *account.Account) (*member, error) {
 	if !utf8.ValidString(a.Name) || a.Name == "" {
 		return nil, fmt.Errorf("user %.80q has no name that can be sent to another node", a.Name)
 	}
-	m := &member{Name: a.Name}
+	m := &member{Name: a.Name, Home: a.Home, Shell: a.Shell}
 	if own, err := account.Find(a.Name, ""); err == nil && own.GID == a.GID {
 		return m, nil
 	}
@@ -89,6 +92,18 @@ func newMember(a *account.Account) (*member, error) {
 		m.Group = g.Name
 	}
 	return m, nil
+}
+
+// move replaces what an environment has of a user on another machine by what the account has on this one.
+func (m *member) move(env []string, here *account.Account) {
+	for i, kv := range env {
+		switch {
+		case kv == "HOME="+m.Home:
+			env[i] = "HOME=" + here.Home
+		case kv == "SHELL="+m.Shell && here.Shell != "":
+			env[i] = "SHELL=" + here.Shell
+		}
+	}
 }
 
 // unpack is the reverse of newLaunch, on the node. The error wraps proc.ErrCommand.
@@ -104,6 +119,7 @@ func (w *launch) unpack() (l runtime.Launch, err error) {
 		if l.User, err = account.Find(w.User.Name, w.User.Group); err != nil {
 			return l, fmt.Errorf("%w: on the node %w", proc.ErrCommand, err)
 		}
+		w.User.move(l.Env, l.User)
 	}
 	if l.Program != nil {
 		l.Program.Bundle = w.Bundle

@@ -84,7 +84,10 @@ func (p *pair) admits(name string, _ [32]byte) error {
 func (p *pair) serve(t testing.TB, all ...runtime.Runtime) (*Server, string) {
 	s := NewServer(Options{
 		Runtimes: all, Check: p.check, Admit: p.admits, Logger: logger(t), Epoch: p.epoch.Load,
-		Localize: func(l *runtime.Launch) { l.Dir = cmp.Or(strings.TrimPrefix(l.Dir, l.Home), "/") },
+		Localize: func(l *runtime.Launch) error {
+			l.Dir = cmp.Or(strings.TrimPrefix(l.Dir, l.Home), "/")
+			return nil
+		},
 	})
 	return s, clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits), s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
@@ -144,7 +145,9 @@ func (s *Server) start(ctx context.Context, req *request) (*held, error) {
 	if err := s.checkLease(&l); err != nil {
 		return nil, err
 	}
-	s.o.Localize(&l)
+	if err := s.o.Localize(&l); err != nil {
+		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
+	}
 	session, err := r.Start(ctx, l)
 	if err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ type Options struct {
 	Check func(ctx context.Context, f store.Fence) error
 	// Epoch returns that of the lease of this node, and 0 while it has none.
 	Epoch func() uint64
-	// Localize adapts a launch of another machine to this one.
-	Localize func(*runtime.Launch)
+	// Localize adapts a launch of another machine to this one. It fails if the agent cannot run here.
+	Localize func(*runtime.Launch) error
 	// Admit decides whether a node may connect, and go on.
 	Admit  mtls.Admit
 	Logger *slog.Logger
