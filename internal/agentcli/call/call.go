@@ -46,7 +46,7 @@ type Call struct {
 	vendor agentcli.CLI // see agentcli.Vendor
 	script bool         // it runs a program that is none of a command line
 	more   chan struct{}
-	files  *session.Follower
+	files  Files
 	polled time.Time
 
 	mu        sync.Mutex
@@ -55,9 +55,21 @@ type Call struct {
 	last      time.Time       // when it has written, here or into a file of its session
 }
 
+// Files follows the files of a session, as a session.Follower does.
+type Files interface {
+	Poll(out agentcli.Report) bool
+	Finish(out agentcli.Report)
+	Report() agentcli.Report
+}
+
 // New returns a Call that runs a command. Of an agent that speaks the Agent Client Protocol, the session files are
 // those of its vendor.
 func New(argv []string, c session.Call) *Call {
+	return NewWith(argv, c, func(c session.Call) Files { return session.Follow(c) })
+}
+
+// NewWith is New with another way to follow the files of the session.
+func NewWith(argv []string, c session.Call, follow func(session.Call) Files) *Call {
 	files, vendor := c, c.CLI
 	if c.CLI == agentcli.ACP {
 		vendor = agentcli.Vendor(argv)
@@ -65,7 +77,7 @@ func New(argv []string, c session.Call) *Call {
 	}
 	return &Call{
 		call: c, vendor: vendor, script: agentcli.Detect(argv) == agentcli.Plain && c.CLI != agentcli.ACP,
-		more: make(chan struct{}, 1), files: session.Follow(files),
+		more: make(chan struct{}, 1), files: follow(files),
 		out:  agentcli.Stream{CLI: c.CLI, Each: c.Each},
 		errs: agentcli.Stream{CLI: vendor, Source: agentcli.FromStderr, Each: c.Each},
 		last: time.Now(),

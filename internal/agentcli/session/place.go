@@ -44,6 +44,19 @@ func (c Call) home() string {
 	return dir
 }
 
+// Variables returns the variables of an environment that say where command lines keep their sessions.
+func Variables(env []string) []string {
+	var some []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME", "COPILOT_HOME":
+			some = append(some, kv)
+		}
+	}
+	return some
+}
+
 // home returns the directory in which a command line keeps its sessions; empty if there is none.
 func home(cli agentcli.CLI, env []string) string {
 	variable := func(name string) (value string) {

@@ -502,3 +502,27 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// Where command lines keep their sessions depends on no other variable than those of Variables.
+func TestVariables(t *testing.T) {
+	all := []string{"SECRET=x", "HOME=/h", "HOMES=/x"}
+	for _, more := range [][]string{
+		nil, {"CLAUDE_CONFIG_DIR=/c"}, {"CODEX_HOME=/c"}, {"GEMINI_CLI_HOME=/c"}, {"XDG_DATA_HOME=/c"}, {"COPILOT_HOME=/c"},
+	} {
+		env := append(all[:len(all):len(all)], more...)
+		some := Variables(env)
+		if len(some) != 1+len(more) {
+			t.Errorf("%q", some)
+		}
+		changed := false
+		for _, cli := range agentcli.CLIs() {
+			if home(cli, env) != home(cli, some) {
+				t.Errorf("%s: %q with all variables, and %q with %q", cli, home(cli, env), home(cli, some), some)
+			}
+			changed = changed || home(cli, env) != home(cli, all)
+		}
+		if changed != (more != nil) {
+			t.Errorf("%q changes no home", more)
+		}
+	}
+}
