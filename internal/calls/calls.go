@@ -1,5 +1,5 @@
 // Package calls follows the command lines of language models that agents run, while they run: what they have used so
-// far, whether their account serves them, and whether they still work.
+// far, whether their account serves them, and whether they still work. Agents may run on other nodes of a fleet.
 //
 // An agent with pipes is read by its output and by the files of its session. Of an agent with a terminal or in tmux
 // only the files are read, since its output is a screen. Some agents follow their calls themselves, such as the run of
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
+	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -56,6 +56,9 @@ type Options struct {
 	Output func(
 		ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
 	) error
+	// Far returns the other node of a fleet on which the last incarnation of an agent was started; nil if that is this
+	// one. It may be nil: there is no fleet.
+	Far func(path string) *far.Client
 	// Runs returns what is known of the last run of an agent that reports its calls itself.
 	Runs func(path string) callfile.Records
 	// Progress is called with what an incarnation has used and done so far, when that has changed. The record has no
@@ -96,6 +99,9 @@ func (m *Manager) Forget(who token.Caller) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.launched, who)
+	if f := m.followers[who]; f != nil {
+		f.files.close()
+	}
 	delete(m.followers, who)
 	delete(m.runs, who)
 }
@@ -114,7 +120,7 @@ func (m *Manager) Exported(who token.Caller, all []agentcli.Event) {
 }
 
 // startMargin is by how much the start of a process may be earlier than the time that its runtime has recorded. It is
-// used for incarnations of earlier daemons only.
+// used for incarnations of earlier daemons, and of other nodes, whose clocks may differ.
 const startMargin = 100 * time.Millisecond
 
 // Follow follows an incarnation until it has ended.
@@ -131,14 +137,15 @@ func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
 	if cli == agentcli.Plain || cli == agentcli.ACP {
 		return
 	}
+	at := m.far(who.Path)
 	m.mu.Lock()
 	began, ok := m.launched[who]
-	if o := p.Session().Observe(); !ok && !o.StartedAt.IsZero() {
+	if o := p.Session().Observe(); (!ok || at != nil) && !o.StartedAt.IsZero() {
 		began = o.StartedAt.Add(-startMargin)
 	}
-	f := newFollower(m, who, p, a, began)
+	f := newFollower(m, who, p, a, began, at)
 	for _, other := range m.followers {
-		if other.place == f.place {
+		if at == nil && other.place == f.place { // the other node knows its own
 			other.shared.Store(true)
 			f.shared.Store(true)
 		}
@@ -148,51 +155,60 @@ func (m *Manager) Follow(who token.Caller, p Process, a *spec.Agent) {
 	m.opts.Go(f.run)
 }
 
-// newCall describes the call of an agent that began at a time; zero if that is not known. Then no file can be that of
-// its session.
-func (m *Manager) newCall(a *spec.Agent, env []string, began time.Time) session.Call {
-	c := session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Homes: &m.homes}
-	if began.IsZero() {
-		c.Env = nil
+func (m *Manager) far(path string) *far.Client {
+	if m.opts.Far == nil {
+		return nil
 	}
-	return c
+	return m.opts.Far(path)
 }
 
 // HasScreen reports whether the output of an agent is a screen for people.
 func HasScreen(a *spec.Agent) bool { return a.Terminal || a.Runtime == spec.Tmux }
 
-// endTime bounds how long the rest of the output of an incarnation that has ended may take to be read.
-const endTime = time.Minute
+const (
+	// endTime bounds how long the rest of the output of an incarnation that has ended may take to be read.
+	endTime = time.Minute
+	// lostTime bounds how long its node may take to tell the rest, if that leaves the fleet or is lost.
+	lostTime = time.Second
+)
 
-// Ended returns what is known of an incarnation that has ended. After an error, nothing is.
+// Ended returns what is known of an incarnation that has ended. After an error, nothing is, except of one on another
+// node, which may be lost: then it is what was known before.
 func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
 	m.mu.Lock()
 	f := m.followers[e.Who]
 	m.mu.Unlock()
-	var c *call.Call
-	err := errNotRead
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
+	known, end := ctx, func() {}
+	if errors.Is(e.Exit.Err, runtime.ErrNodeLost) {
+		known, end = context.WithTimeout(ctx, lostTime)
+	}
+	defer end()
+	var c *call.Call
+	var s *sessionFiles
+	var err error
 	if f == nil {
-		c = call.New(e.Agent.Command, m.newCall(e.Agent, e.Env, e.Began))
-		if err = nil; !HasScreen(e.Agent) {
-			err = m.opts.Output(ctx, e.Who, e.Began, nil, lines(c))
+		s = m.newFiles(e.Agent, e.Env, e.Began, m.far(e.Who.Path))
+		defer s.close()
+		c = s.newCall(e.Agent.Command)
+		if !HasScreen(e.Agent) {
+			err = m.opts.Output(known, e.Who, e.Began, nil, lines(c))
 		}
 	} else {
-		c = f.call
-		select {
-		case <-f.done:
-			err = f.err
-		case <-ctx.Done():
-		}
+		c, s = f.call, f.files
+		err = f.wait(known)
 	}
-	if err != nil {
+	if known != ctx {
+		defer context.AfterFunc(known, s.giveUp)()
+	}
+	if err != nil && !s.isFar() {
 		return agentcli.Record{CLI: e.Agent.CommandLine(), Ended: e.At}, err
 	}
 	c.Finish()
 	r := endOf(c, e).Record()
 	r.Began, r.Ended = e.Began, e.At
-	return r, nil
+	return r, err
 }
 
 var errNotRead = errors.New("its output was not read in time")
@@ -213,16 +229,6 @@ func lines(c *call.Call) func(string) {
 		c.Write(text)
 		c.WriteError(text)
 	}
-}
-
-// endsItself reports whether an agent has to end when its command line has reported its end: nothing can give it more
-// to do.
-func endsItself(a *spec.Agent) bool {
-	if HasScreen(a) {
-		return false
-	}
-	info, err := os.Stat(a.Stdin)
-	return a.Stdin == "" || err == nil && info.Mode().IsRegular()
 }
 
 // fail ends an incarnation that is stale.

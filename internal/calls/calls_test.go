@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/outcome"
 	"github.com/coppice-dev/coppice/internal/quota"
@@ -35,6 +38,7 @@ type harness struct {
 	t      *testing.T
 	before []string // lines that are in the log already
 	output error    // of reading the output
+	far    *far.Client
 	lines  chan string
 
 	mu   sync.Mutex
@@ -48,6 +52,7 @@ func newHarness(t *testing.T) *harness {
 	t.Cleanup(cancel)
 	h.Manager = New(Options{
 		Logger: slog.New(slog.DiscardHandler), Quotas: h, Output: h.read,
+		Far:    func(string) *far.Client { return h.far },
 		Go:     func(f func(context.Context)) { go f(ctx) },
 		Append: func(e event.Event) { h.say("%s %s: %s", e.Type, e.Path, e.Message) },
 		Runs: func(string) callfile.Records {
@@ -419,8 +424,126 @@ func TestEnded(t *testing.T) {
 func TestHomes(t *testing.T) {
 	m := New(Options{})
 	for _, began := range []time.Time{{}, time.Now()} {
-		if c := m.newCall(&claude, nil, began); c.Homes != &m.homes {
-			t.Errorf("a call has homes of its own: %+v", c)
+		if s := m.newFiles(&claude, nil, began, nil); s.call.Homes != &m.homes {
+			t.Errorf("a call has homes of its own: %+v", s.call)
 		}
 	}
+}
+
+// What is known of a command line on another node is what its files there tell. When the node is lost, it stays.
+func TestFar(t *testing.T) {
+	const ahead = time.Hour // the clock of the controller
+	home, dir := t.TempDir(), t.TempDir()
+	write := func(lines ...string) {
+		t.Helper()
+		path := filepath.Join(home, ".claude/projects/x/11a2200f-2b0d-7290-a8af-7216c039fa2a.jsonl")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		out, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		for _, line := range lines {
+			now := time.Now().Add(-ahead).UTC().Format(time.RFC3339Nano)
+			fmt.Fprintf(out, `{"sessionId":"11a2200f-2b0d-7290-a8af-7216c039fa2a","cwd":%q,"timestamp":%q,%s`+"\n",
+				dir, now, line[1:])
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		node := far.NewServer(func(_, path string) string { return path })
+		defer node.Close()
+		n := &nodeOf{to: node}
+		h, p := newHarness(t), newProcess("HOME="+home)
+		h.far = far.NewClient(far.ClientOptions{Node: "b", Transport: n, Logger: slog.New(slog.DiscardHandler)})
+		defer h.far.Close()
+		a := claude
+		a.Dir, a.Terminal = dir, true
+		h.Launch(who, &a)
+		p.started = p.started.Add(-ahead)
+		write(`{"type":"assistant","message":{"id":"0","usage":{"output_tokens":100}}}`)
+		h.Follow(who, p, &a)
+		time.Sleep(2 * maxPause)
+		h.want("answered t/a", "progress t/a 3: 100")
+		write(says)
+		time.Sleep(2 * maxPause)
+		h.want("answered t/a", "progress t/a 3: 107")
+		n.setLost(true)
+		write(`{"type":"assistant","message":{"id":"9","usage":{"output_tokens":1}}}`)
+		time.Sleep(time.Minute)
+		h.want()
+		n.setLost(false)
+		time.Sleep(2 * maxPause)
+		h.want("answered t/a", "progress t/a 3: 108")
+		n.setLost(true)
+		p.end()
+		synctest.Wait()
+		lost := supervisor.Exit{Kind: supervisor.Lost, Err: runtime.ErrNodeLost}
+		at := time.Now()
+		r, err := h.Ended(agent.End{Who: who, Agent: &a, Exit: lost, Began: p.started, Env: p.env})
+		if err != nil || r.Tokens == nil || *r.Tokens != 108 || time.Since(at) != lostTime {
+			t.Errorf("%+v, %v, after %v", r, err, time.Since(at))
+		}
+		h.Forget(who)
+		n.setLost(false)
+		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.env}) // for another controller
+		if err != nil || r.Tokens == nil || *r.Tokens != 108 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		a.Terminal = false
+		h.output = errors.New("the node has not answered")
+		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.env})
+		if !errors.Is(err, h.output) || r.Tokens == nil || *r.Tokens != 108 {
+			t.Errorf("without its output: %+v, %v", r, err)
+		}
+	})
+}
+
+// nodeOf reaches a node, unless it is lost.
+type nodeOf struct {
+	to   http.Handler
+	mu   sync.Mutex
+	lost bool
+}
+
+func (n *nodeOf) setLost(lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = lost
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *nodeOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost {
+		return nil, errors.New("it does not answer")
+	}
+	w := httptest.NewRecorder()
+	n.to.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// The output of an incarnation whose node is lost is not waited for.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, p := newHarness(t), newProcess()
+		h.far = far.NewClient(far.ClientOptions{
+			Node: "b", Transport: &nodeOf{lost: true}, Logger: slog.New(slog.DiscardHandler),
+		})
+		defer h.far.Close()
+		h.Follow(who, p, &claude)
+		h.writes(says)
+		time.Sleep(time.Second)
+		at := time.Now() // its session goes on, for the reader of its output
+		r, err := h.Ended(agent.End{
+			Who: who, Agent: &claude, Exit: supervisor.Exit{Kind: supervisor.Lost, Err: runtime.ErrNodeLost},
+		})
+		if !errors.Is(err, errNotRead) || r.Tokens == nil || *r.Tokens != 7 || time.Since(at) != lostTime {
+			t.Errorf("%+v, %v, after %v", r, err, time.Since(at))
+		}
+		h.Forget(who)
+		p.end()
+	})
 }

@@ -3,12 +3,14 @@ package calls
 import (
 	"context"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
 )
@@ -19,8 +21,8 @@ type follower struct {
 	who     token.Caller
 	process Process
 	call    *call.Call
+	files   *sessionFiles
 	pipes   bool      // its output is read
-	mayEnd  bool      // it is ended when it is stale
 	started time.Time // of the call; zero if it is not known
 	began   time.Time // when it was followed first
 
@@ -33,38 +35,40 @@ type follower struct {
 	answer  atomic.Bool // of the model
 
 	last  agentcli.Record // that Progress was told
-	files schedule
+	looks schedule
 
 	ended chan struct{} // closed when all output was read
 	done  chan struct{} // closed when the call has no other user
-	err   error         // of the output; valid after done
+	left  chan struct{} // closed when the rest of the output is not waited for
+	leave func()        // closes left
+	err   error         // of the output; valid after ended
 }
 
-func newFollower(m *Manager, who token.Caller, p Process, a *spec.Agent, started time.Time) *follower {
+// newFollower returns a follower of an incarnation on another node, or on this one if at is nil.
+func newFollower(
+	m *Manager, who token.Caller, p Process, a *spec.Agent, started time.Time, at *far.Client,
+) *follower {
 	f := &follower{
-		m: m, who: who, process: p, pipes: !HasScreen(a), mayEnd: endsItself(a), started: started, began: time.Now(),
-		ended: make(chan struct{}), done: make(chan struct{}),
+		m: m, who: who, process: p, pipes: !HasScreen(a), started: started, began: time.Now(),
+		ended: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
 	}
-	c := m.newCall(a, p.Environ(), started)
-	c.Each, c.Shared = f.event, f.shared.Load
-	f.place, f.call = c.Place(), call.New(a.Command, c)
+	f.leave = sync.OnceFunc(func() { close(f.left) })
+	f.files = m.newFiles(a, p.Environ(), started, at)
+	f.files.call.Shared, f.files.told = f.shared.Load, f.tell
+	f.place, f.call = f.files.call.Place(), f.files.newCall(a.Command)
 	return f
 }
 
-// event is called with each event of the call.
-func (f *follower) event(e agentcli.Event) {
-	switch e.Kind {
-	case agentcli.Limit:
+// tell notes what the call has told.
+func (f *follower) tell(t far.Told) {
+	if t.Limits > 0 {
 		f.limits.Store(true)
+	}
+	if t.Limits > 0 || t.Failures > 0 {
 		f.told.Store(true)
-	case agentcli.Retry, agentcli.Failed:
-		f.told.Store(true)
-	case agentcli.Message, agentcli.Tool:
+	}
+	if t.Answers > 0 {
 		f.answer.Store(true)
-	case agentcli.Tokens:
-		if e.Scope == agentcli.OfMessage && e.Usage.Tokens() > 0 {
-			f.answer.Store(true)
-		}
 	}
 }
 
@@ -85,10 +89,12 @@ func (f *follower) run(ctx context.Context) {
 		case <-more:
 			more = nil // until the next look
 			timer.Reset(time.Until(looked.Add(lookPause)))
-			f.files.wrote()
+			f.looks.wrote()
 			continue
 		case <-timer.C:
 		case <-f.over():
+			return
+		case <-f.left:
 			return
 		case <-ctx.Done():
 			return
@@ -104,6 +110,29 @@ func (f *follower) over() <-chan struct{} {
 		return f.ended
 	}
 	return f.process.Session().Done()
+}
+
+// wait waits until the call has no other user, and returns why its output was not read to the end, if it was not until
+// ctx is done. It belongs to the end of the incarnation.
+func (f *follower) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.leave()
+		if !f.files.isFar() { // a look at files of this machine may take as long as it likes
+			return errNotRead
+		}
+		<-f.done
+	}
+	if !f.pipes {
+		return nil
+	}
+	select {
+	case <-f.ended:
+		return f.err
+	default:
+		return errNotRead
+	}
 }
 
 // read reads the output of the incarnation until it has ended.
@@ -123,15 +152,15 @@ func (f *follower) read(ctx context.Context) {
 
 // look takes note of what the call has reported, and returns when to look again.
 func (f *follower) look(now time.Time) time.Duration {
-	if f.files.due(now) {
-		f.files.looked(now, f.call.Poll())
+	if f.looks.due(now) {
+		f.looks.looked(now, f.call.Poll())
 	}
 	path := f.who.Path
 	counts := f.call.Counts() // first: what is in them was told as an event before
 	if f.answer.Swap(false) {
 		f.m.opts.Quotas.Answered(path, f.began)
 	}
-	again := f.files.next.Sub(now)
+	again := f.looks.next.Sub(now)
 	if told := f.told.Swap(false); told || f.refusal.waits() {
 		end := f.call.End("", 0, agentcli.NotStopped)
 		if f.limits.Swap(false) && end.CLI == agentcli.Claude { // the windows of others have no names for people
@@ -150,7 +179,7 @@ func (f *follower) look(now time.Time) time.Duration {
 		f.last = counts
 		f.m.opts.Progress(path, f.who.Incarnation, counts)
 	}
-	if !f.mayEnd {
+	if !f.pipes || !f.files.endsItself() {
 		return again
 	}
 	if err := f.call.Stale(call.Linger, aidefile.DefaultSilence); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/belief"
 	"github.com/coppice-dev/coppice/internal/budget"
 	"github.com/coppice-dev/coppice/internal/calls"
+	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/control"
@@ -88,6 +89,8 @@ type Options struct {
 	Node *node.Node
 	// Places are where the agents of the fleet run; nil if there is no fleet.
 	Places *placing.Places
+	// Far follows calls of command lines on another node; nil if there is no fleet.
+	Far func(node string) *far.Client
 	// Lost gives the names of nodes of the fleet that are lost; nil if there is no fleet.
 	Lost <-chan string
 	// Output receives the lines that hooks of agents write; it may be nil.

@@ -13,6 +13,7 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/member"
@@ -53,9 +54,12 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 			m.Logger.Error("the socket failed", "error", err)
 		}
 	}()
+	m.exports = newExports(serving, otlp.Forwarder(link, m.Logger), m.Logger)
+	m.exports.move(m.loaded.Tree.OTLP.Listen)
 	defer func() {
 		quit()
 		<-fronted
+		m.exports.close()
 	}()
 	go watchdog(serving, func() error {
 		if m.leads.Load() {

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
+	"github.com/coppice-dev/coppice/internal/calls/far"
+	"github.com/coppice-dev/coppice/internal/cluster/mtls"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/remote"
 	"github.com/coppice-dev/coppice/internal/landlock"
@@ -27,11 +32,12 @@ type peers struct {
 	mu       sync.Mutex
 	clients  map[string]*remote.Client             // by node
 	runtimes map[string]map[string]runtime.Runtime // by node and kind
+	calls    map[string]*far.Client                // by node
 }
 
 func newPeers(n *node.Node, fence store.Fence, logger *slog.Logger) *peers {
 	return &peers{node: n, fence: fence, logger: logger, clients: make(map[string]*remote.Client),
-		runtimes: make(map[string]map[string]runtime.Runtime)}
+		runtimes: make(map[string]map[string]runtime.Runtime), calls: make(map[string]*far.Client)}
 }
 
 // runtime returns a runtime of another node.
@@ -51,6 +57,23 @@ func (p *peers) runtime(name, kind string) runtime.Runtime {
 	return p.runtimes[name][kind]
 }
 
+// callsOn returns what follows the calls of command lines on another node.
+func (p *peers) callsOn(name string) *far.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls[name] == nil {
+		p.calls[name] = far.NewClient(far.ClientOptions{
+			Node: name, Logger: p.logger, Transport: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return p.node.Dial(ctx, name)
+				},
+				IdleConnTimeout: 30 * time.Second, // less than that of the server
+			},
+		})
+	}
+	return p.calls[name]
+}
+
 // close closes the connections. The agents go on.
 func (p *peers) close() {
 	p.mu.Lock()
@@ -58,9 +81,12 @@ func (p *peers) close() {
 	for _, c := range p.clients {
 		c.Close()
 	}
+	for _, c := range p.calls {
+		c.Close()
+	}
 }
 
-// share lets the controller use the runtimes of this node, until end is called.
+// share lets the controller use the runtimes of this node, and read what its command lines report, until end is called.
 func (m *machine) share(n *node.Node, db store.Store) (end func()) {
 	s := remote.NewServer(remote.Options{
 		Runtimes: m.runtimes, Admit: n.View().Admit, Epoch: n.Epoch, Localize: m.localize, Logger: m.Logger,
@@ -72,21 +98,32 @@ func (m *machine) share(n *node.Node, db store.Store) (end func()) {
 			return err
 		},
 	})
-	n.Share(s)
-	return s.Close
+	calls := far.NewServer(m.here)
+	routes := http.NewServeMux()
+	routes.Handle(remote.Path, s)
+	routes.Handle(remote.Path+"/", s)
+	routes.Handle(far.Path, mtls.Require(n.View().Admit, calls))
+	n.Share(routes)
+	return func() {
+		calls.Close()
+		s.Close()
+	}
+}
+
+// here returns the path on this machine of a file that a controller names, whose project is in the directory home.
+func (m *machine) here(home, path string) string {
+	if home == "" {
+		return path
+	}
+	if rel, err := filepath.Rel(home, path); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join(m.project.Dir, rel)
+	}
+	return path
 }
 
 // localize adapts a launch of the controller to this machine, on which the project may be in another directory.
 func (m *machine) localize(l *runtime.Launch) error {
-	here := func(path string) string {
-		if l.Home == "" {
-			return path
-		}
-		if rel, err := filepath.Rel(l.Home, path); err == nil && filepath.IsLocal(rel) {
-			return filepath.Join(m.project.Dir, rel)
-		}
-		return path
-	}
+	here := func(path string) string { return m.here(l.Home, path) }
 	all := func(paths []string) []string {
 		paths = slices.Clone(paths)
 		for i, path := range paths {
@@ -116,5 +153,6 @@ func (m *machine) localize(l *runtime.Launch) error {
 			l.Env[i] = proc.EnvSocket + "=" + socket
 		}
 	}
+	l.Env = otlp.Localize(l.Env, m.exports.address())
 	return nil
 }

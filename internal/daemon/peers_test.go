@@ -4,14 +4,22 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // A launch of the controller names directories of its machine, and its socket.
 func TestLocalize(t *testing.T) {
-	m := &machine{project: project.Project{Dir: "/here/p"}, socket: "/here/p/socket"}
+	m := &machine{
+		project: project.Project{Dir: "/here/p"}, socket: "/here/p/socket", exports: &exports{listen: "127.0.0.1:2"},
+	}
+	exporting := func(address string) []string {
+		return otlp.Environ(agentcli.Claude, []string{proc.EnvToken + "=x", "X=/there/p"}, address)
+	}
 	for _, c := range []struct{ got, want runtime.Launch }{
 		{
 			runtime.Launch{
@@ -32,6 +40,10 @@ func TestLocalize(t *testing.T) {
 		{
 			runtime.Launch{Home: "/there/p", Dir: "/there/p", Paths: &landlock.Paths{ReadWrite: []string{}}},
 			runtime.Launch{Home: "/there/p", Dir: "/here/p", Paths: &landlock.Paths{ReadWrite: []string{}}},
+		},
+		{
+			runtime.Launch{Dir: "/there/p", Env: exporting("127.0.0.1:1")},
+			runtime.Launch{Dir: "/there/p", Env: exporting("127.0.0.1:2")},
 		},
 		{
 			runtime.Launch{Home: "/there/p", Dir: "/there/pq"},

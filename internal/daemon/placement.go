@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coppice-dev/coppice/internal/agentcli"
+	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -62,8 +62,6 @@ func needsController(a *spec.Agent) string {
 		return "a pipeline"
 	case len(a.ProcessNames) > 0:
 		return "process_names"
-	case a.CommandLine() != agentcli.Plain:
-		return "the command line of a language model"
 	}
 	return ""
 }
@@ -79,6 +77,18 @@ func (c *Controller) nodeName() string {
 // isAway reports whether an agent has its place on another node, where it may run.
 func (c *Controller) isAway(path string) bool {
 	return c.opts.Places != nil && c.opts.Places.IsAway(path)
+}
+
+// callsOf returns what follows the calls of an agent whose last incarnation was started on another node; nil if it was
+// not.
+func (c *Controller) callsOf(path string) *far.Client {
+	if c.opts.Places == nil {
+		return nil
+	}
+	if place, ok := c.opts.Places.Of(path); ok && place.Node != c.opts.Places.Node {
+		return c.opts.Far(place.Node)
+	}
+	return nil
 }
 
 // hostOf returns the machine on which an agent runs, or has run last.

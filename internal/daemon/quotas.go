@@ -196,7 +196,7 @@ func (c *Controller) reported(path string) callfile.Records {
 func newCalls(c *Controller) *calls.Manager {
 	return calls.New(calls.Options{
 		Logger: c.opts.Logger, Append: func(e event.Event) { c.log.Append(e) }, Quotas: c.quotas, Go: c.background.run,
-		Runs: c.reported, Progress: c.budgets.Progress,
+		Far: c.callsOf, Runs: c.reported, Progress: c.budgets.Progress,
 		Output: func(
 			ctx context.Context, who token.Caller, since time.Time, session runtime.Session, line func(string),
 		) error {

@@ -20,7 +20,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
-	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -127,11 +126,17 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	defer m.listener.Close()
-	_, err = m.control(ctx, Options{Store: db, Runtimes: m.runtimes}, func(ctx context.Context, s *api.Server) {
+	serve := func(ctx context.Context, s *api.Server, received *otlp.Receiver) {
+		if m.Sandbox == nil { // which does not take the ports of the project
+			own := newExports(ctx, received, o.Logger)
+			defer own.close()
+			own.move(m.loaded.Tree.OTLP.Listen)
+		}
 		if err := s.Serve(ctx, m.listener); err != nil {
 			o.Logger.Error("the socket failed", "error", err)
 		}
-	})
+	}
+	_, err = m.control(ctx, Options{Store: db, Runtimes: m.runtimes}, serve)
 	return err
 }
 
@@ -158,6 +163,7 @@ type machine struct {
 	jobs     *job.Runner
 	socket   string
 	listener *endpoint.Listener
+	exports  *exports    // what command lines export on this node; only in a fleet
 	leads    atomic.Bool // a controller runs; only in a fleet
 }
 
@@ -196,9 +202,9 @@ func (e *openError) Unwrap() error { return e.error }
 
 // control runs a controller with the store and the runtimes in o, from its opening to the end of its tree. The end of
 // ctx stops all agents in order, or leaves them running if its cause is election.ErrLost. serve answers requests until
-// its context ends.
+// its context ends, and passes what command lines export to the receiver.
 func (m *machine) control(
-	ctx context.Context, o Options, serve func(context.Context, *api.Server),
+	ctx context.Context, o Options, serve func(context.Context, *api.Server, *otlp.Receiver),
 ) (end ending, err error) {
 	tree := m.loaded.Tree
 	if m.Sandbox == nil { // which does not take the ports of the project
@@ -222,13 +228,6 @@ func (m *machine) control(
 		}
 	}()
 	working.Go(func() { (&repairs{Controller: c, lock: m.lock, listener: m.listener}).run(serving) })
-	if listen := tree.OTLP.Listen; listen != "" && m.Sandbox == nil {
-		receiver := httpserver.Server{
-			Name: "the receiver of [otlp]", Handler: otlp.New(c.agents.Caller, c.calls.Exported), Logger: m.Logger,
-			MaxConns: 1024, // of agents, which keep them open
-		}
-		working.Go(func() { receiver.Run(serving, listen) })
-	}
 	if c.metrics != nil {
 		working.Go(func() { c.metrics.Serve(serving, o.Metrics.Listen) })
 	}
@@ -246,7 +245,7 @@ func (m *machine) control(
 		page.Register(server)
 		working.Go(func() { page.Run(serving) })
 	}
-	working.Go(func() { serve(serving, server) })
+	working.Go(func() { serve(serving, server, otlp.New(c.agents.Caller, c.calls.Exported)) })
 	if m.Up != nil {
 		m.Up(c, m.socket)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
+	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
@@ -55,6 +57,7 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 		m.Logger.Warn("the files of the project have errors; the fleet runs with what was read before", "error",
 			loaded.Err)
 	}
+	m.exports.move(m.loaded.Tree.OTLP.Listen)
 	lost := make(chan string, 16)
 	others := newPeers(n, fence, m.Logger)
 	defer others.close()
@@ -91,11 +94,17 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 	looking := newBackground()
 	defer looking.end()
 	looking.run(places.Run)
-	end, err := m.control(ctx, Options{Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost},
-		func(ctx context.Context, s *api.Server) {
-			looking.run(func(context.Context) { n.Lead(ctx, mine, fence.Epoch) })
-			s.ServeForwarded(ctx, n.Mount)
+	end, err := m.control(ctx, Options{
+		Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost, Far: others.callsOn,
+	}, func(ctx context.Context, s *api.Server, received *otlp.Receiver) {
+		looking.run(func(context.Context) { n.Lead(ctx, mine, fence.Epoch) })
+		s.ServeForwarded(ctx, func(h http.Handler) {
+			if h != nil {
+				h = otlp.Accept(received, h)
+			}
+			n.Mount(h)
 		})
+	})
 	if !errors.Is(context.Cause(ctx), election.ErrLost) {
 		if err := places.Settle(context.WithoutCancel(ctx), m.runtimes); err != nil {
 			m.Logger.Warn("the next controller does not know at once that the agents have ended here", "error", err)

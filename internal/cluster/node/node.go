@@ -71,7 +71,7 @@ type Node struct {
 	announced  sync.Once
 	readied    chan struct{} // closed when ready has returned, and the node is announced
 	api        mounted
-	runtimes   atomic.Pointer[http.Handler] // for other nodes
+	shared     atomic.Pointer[http.Handler] // for other nodes
 	pipe       *pipe.Listener               // for the clients of this node
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/cluster/join"
-	"github.com/coppice-dev/coppice/internal/cluster/remote"
 	"github.com/coppice-dev/coppice/internal/httpserver"
 )
 
@@ -59,11 +58,14 @@ func (n *Node) serve(ctx context.Context) {
 	wg.Wait()
 }
 
+// sharedPath is the prefix of the routes by which others use what is on this node.
+const sharedPath = "/v1/node/"
+
 // serveNode answers another node.
 func (n *Node) serveNode(w http.ResponseWriter, r *http.Request) {
-	h := n.runtimes.Load()
+	h := n.shared.Load()
 	switch {
-	case !strings.HasPrefix(r.URL.Path, remote.Path):
+	case !strings.HasPrefix(r.URL.Path, sharedPath):
 		n.api.ServeHTTP(w, r)
 	case h == nil:
 		http.Error(w, "this node has no lease yet, and runs nothing", http.StatusServiceUnavailable)
@@ -72,8 +74,8 @@ func (n *Node) serveNode(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Share has the node pass requests for its runtimes to a handler, a remote.Server.
-func (n *Node) Share(h http.Handler) { n.runtimes.Store(&h) }
+// Share has the node pass requests for what is on it to a handler: a remote.Server, and others below the same path.
+func (n *Node) Share(h http.Handler) { n.shared.Store(&h) }
 
 // Mount has the node pass requests for the controller to a handler; nil: it is not the controller.
 func (n *Node) Mount(h http.Handler) {
