@@ -24,6 +24,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // Instant is a time in nanoseconds on the clock of this package.
@@ -39,6 +40,18 @@ func (i Instant) Add(d time.Duration) Instant {
 
 // Until returns the time from now to i; it is negative if i has passed.
 func (i Instant) Until(now Instant) time.Duration { return time.Duration(i - now) }
+
+// LastGrace returns the time from the deadline to SIGKILL, for an agent with a grace period. It has an end even if a
+// stop has none: another node does not wait forever.
+func LastGrace(grace time.Duration) time.Duration {
+	if grace <= 0 {
+		return proc.DefaultGrace
+	}
+	return grace
+}
+
+// Spare is the time after LastGrace by which a shim or a keeper has ended its agent. Other nodes wait a second.
+const Spare = 500 * time.Millisecond
 
 // maxAhead bounds how far ahead a deadline is. Leases take seconds: a later one is a mistake.
 const maxAhead = 24 * time.Hour
