@@ -23,7 +23,12 @@ type Lease struct {
 // NewLease returns a lease without a file.
 func NewLease(t testing.TB) *Lease {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "deadline")
+	return NewLeaseIn(t, filepath.Join(t.TempDir(), "deadline"))
+}
+
+// NewLeaseIn returns a lease with a file that does not exist yet.
+func NewLeaseIn(t testing.TB, file string) *Lease {
+	t.Helper()
 	w, err := deadline.NewWriter(file)
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,20 @@ var _ runtime.Runtime = (*Runtime)(nil)
 
 // Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {
+	r, err := newRuntime(o)
+	if err != nil {
+		return nil, err
+	}
+	r.wakeShims(context.Background())
+	if r.exe == "" {
+		r.exe = "/proc/self/exe" // also if a newer file has replaced it
+	}
+	r.groups.find(r, o.WithoutGroups)
+	return r, nil
+}
+
+// newRuntime returns a Runtime that is not connected to any shim yet, and knows no control groups.
+func newRuntime(o Options) (*Runtime, error) {
 	r := &Runtime{exe: o.Executable, expiry: o.Deadline, output: o.Output, log: o.Logger}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -94,15 +108,8 @@ func Open(o Options) (*Runtime, error) {
 	r.hosts.byName, r.hosts.byKey = make(map[string]*host), make(map[string][]*host)
 	r.SetPerShim(o.PerShim)
 	var err error
-	if r.Table, err = slots.Open(o.Dir, r.newSlot); err != nil {
-		return nil, err
-	}
-	r.wakeShims(context.Background())
-	if r.exe == "" {
-		r.exe = "/proc/self/exe" // also if a newer file has replaced it
-	}
-	r.groups.find(r, o.WithoutGroups)
-	return r, nil
+	r.Table, err = slots.Open(o.Dir, r.newSlot)
+	return r, err
 }
 
 // SetPerShim replaces Options.PerShim for slots that are given to shims from now on.

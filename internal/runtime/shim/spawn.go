@@ -53,7 +53,7 @@ func (r *Runtime) startShim(ctx context.Context, key string, program *spec.Progr
 	files := []*os.File{null, null, last, theirs}
 	// ps shows whose agents the shim has.
 	argv := []string{"coppice", "shim", server.RunArg, plaintext.Line(fmt.Sprintf("%.200s", key))}
-	env := environ()
+	env := Environ()
 	if program != nil {
 		bundle, err := pipeOf(program.Bundle)
 		if err != nil {
@@ -90,8 +90,8 @@ func (r *Runtime) startShim(ctx context.Context, key string, program *spec.Progr
 	return c, nil
 }
 
-// environ returns the environment of a shim whose agents are processes.
-func environ() []string {
+// Environ returns the environment of a shim whose agents are processes, or of another small process next to the daemon.
+func Environ() []string {
 	env := []string{"GOMAXPROCS=1"}
 	for _, kv := range os.Environ() {
 		for _, name := range shimEnv {

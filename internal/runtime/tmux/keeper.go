@@ -2,13 +2,9 @@ package tmux
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
@@ -21,25 +17,13 @@ const (
 
 // keeper connects to the keeper of the slot's log. The connection ends with ctx.
 func (s *slot) keeper(ctx context.Context) (*pane.Conn, func(), error) {
-	d, err := private.OpenDir(s.dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer d.Close()
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: inDir(int(d.Fd()), pane.LogSocket), Net: "unix"})
-	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to the keeper of the log: %w", err)
-	}
-	conn, err := pane.NewConn(c)
+	conn, err := pane.Dial(s.dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	return conn, func() { stop(); conn.Close() }, nil
 }
-
-// inDir returns a name for a socket that is short enough, whatever the path of the directory.
-func inDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name }
 
 // flush waits until all output of an incarnation is in the log, ends its keeper and returns the
 // last lines. tmux may know the exit status of a process before it has read its last output;

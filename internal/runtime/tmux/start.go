@@ -341,7 +341,7 @@ func (s *slot) listenForStart() (*startListener, error) {
 	defer d.Close()
 	file := filepath.Join(s.dir, pane.StartSocket)
 	os.Remove(file)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: inDir(int(d.Fd()), pane.StartSocket), Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: pane.InDir(int(d.Fd()), pane.StartSocket), Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("socket in %s: %w", s.dir, err)
 	}

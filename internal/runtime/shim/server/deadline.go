@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime/deadline"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // watchDeadline makes the agents end at the deadline in a file. If that is the file already, it is read again.
@@ -46,20 +45,13 @@ func (p *shim) expire(at deadline.Instant, why error) {
 			go run.expire(why)
 		}
 	}
-	slices.SortFunc(runs, func(a, b *incarnation) int { return cmp.Compare(a.lastGrace(), b.lastGrace()) })
+	slices.SortFunc(runs, func(a, b *incarnation) int {
+		return cmp.Compare(deadline.LastGrace(a.grace), deadline.LastGrace(b.grace))
+	})
 	for _, run := range runs {
-		deadline.Wait(run.ended, at.Add(run.lastGrace()))
+		deadline.Wait(run.ended, at.Add(deadline.LastGrace(run.grace)))
 		go p.cutOff(run, why)
 	}
-}
-
-// lastGrace returns the time from the deadline to SIGKILL. It has an end even if a stop has none: another node does
-// not wait forever.
-func (run *incarnation) lastGrace() time.Duration {
-	if run.grace < 0 {
-		return proc.DefaultGrace
-	}
-	return run.grace
 }
 
 // expire stops the incarnation, unless that was asked for already.

@@ -155,6 +155,7 @@ func (s *slot) claim(run *incarnation, l *runtime.Launch, token string) error {
 	s.state = wire.State{
 		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
 		Token: token, Shim: s.shim.self, Group: run.group.name(), StartedAt: time.Now(),
+		Grace: run.grace,
 	}
 	if s.linger != nil {
 		s.linger.Stop()

@@ -138,6 +138,8 @@ type State struct {
 	Confines bool `json:"confines,omitempty"`
 	// Expires means that the shim supports Deadline.
 	Expires bool `json:"expires,omitempty"`
+	// Grace is the time from a stop to SIGKILL: negative without a limit, and 0 in a shim that does not tell it.
+	Grace time.Duration `json:"grace,omitempty"`
 }
 
 // ErrShimEnded is the reason for the loss of an incarnation without an exit record.

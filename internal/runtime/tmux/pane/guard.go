@@ -27,14 +27,6 @@ type agent struct {
 	Asked       proc.Asked    `json:"asked"`
 }
 
-// lastGrace returns the time from the deadline to SIGKILL. It has an end even if a stop has none.
-func (a *agent) lastGrace() time.Duration {
-	if a.Grace <= 0 {
-		return proc.DefaultGrace
-	}
-	return a.Grace
-}
-
 // expiry is the content of the ExpiredFile.
 type expiry struct {
 	Version     int    `json:"version"`
@@ -55,10 +47,13 @@ func Expired(dir string, incarnation uint64) error {
 	return fmt.Errorf("%w: %.500s", runtime.ErrDeadline, e.Why)
 }
 
-// guard ends the agent of an incarnation at the deadline of the node. The zero value knows no deadline.
+// guard ends the agent of an incarnation at the deadline of the node. It knows no deadline before watch.
 type guard struct {
-	dir string
+	dir string // of the slot
+	at  string // where its files are; empty in a process whose working directory it is
 	run uint64
+
+	sweeper *proc.Sweeper
 
 	mu      sync.Mutex
 	watcher *deadline.Watcher
@@ -83,7 +78,7 @@ func (g *guard) watch(file string) error {
 // agent returns the agent; nil if it was not started yet, or another one after it.
 func (g *guard) agent() (*agent, error) {
 	a := new(agent)
-	err := wire.ReadFile(StateFile, a, &a.Version)
+	err := wire.ReadFile(filepath.Join(g.at, StateFile), a, &a.Version)
 	switch {
 	case wire.IsMissing(err), err == nil && a.Incarnation != g.run:
 		return nil, nil
@@ -111,11 +106,20 @@ func (g *guard) expire(at deadline.Instant, why error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		deadline.Wait(ctx.Done(), at.Add(a.lastGrace()))
+		deadline.Wait(ctx.Done(), at.Add(deadline.LastGrace(a.Grace)))
 		cancel()
 	}()
 	a.Agent.AwaitDeath(ctx)
 	proc.AwaitLeftovers(ctx, func() ([]proc.Identity, error) { return proc.Leftovers(a.Agent, kin) })
+	g.kill(a, kin)
+}
+
+// kill kills all that belongs to an agent, unless another one was started after it.
+func (g *guard) kill(a *agent, kin []proc.Identity) {
+	now := new(agent)
+	if err := wire.ReadFile(filepath.Join(g.at, StateFile), now, &now.Version); err == nil && now.Incarnation != g.run {
+		return
+	}
 	for _, id := range slices.Concat(kin, proc.Family(a.Agent)) {
 		id.Signal(syscall.SIGKILL)
 	}
@@ -129,7 +133,7 @@ func (g *guard) stop(a *agent, kin []proc.Identity, why error) {
 	if why.Error() != runtime.ErrDeadline.Error() {
 		e.Why = why.Error()
 	}
-	if err := wire.WriteFile(ExpiredFile, &e); err != nil {
+	if err := wire.WriteFile(filepath.Join(g.at, ExpiredFile), &e); err != nil {
 		fmt.Fprintf(os.Stderr, "%s coppice pane: %v\n", time.Now().Format(time.RFC3339), err)
 	}
 	for _, id := range kin {
@@ -147,7 +151,7 @@ const sweepTimeout = 10 * time.Second
 func (g *guard) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	if err := new(proc.Sweeper).Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(g.dir)); err != nil {
+	if err := g.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(g.dir)); err != nil {
 		fmt.Fprintf(os.Stderr, "%s coppice pane: ending the agent: %v\n", time.Now().Format(time.RFC3339), err)
 	}
 }
@@ -169,7 +173,7 @@ func (g *guard) linger() {
 		return
 	}
 	a.Agent.AwaitDeath(context.Background())
-	<-time.After(a.lastGrace() + lingerTime)
+	<-time.After(deadline.LastGrace(a.Grace) + lingerTime)
 	lock, err := wire.TryLock(".")
 	if err != nil || lock == nil {
 		return // a daemon is about to do it, or to start the next one

@@ -59,7 +59,7 @@ func keep(dir, token, run, maxSize, kept, deadline string) error {
 	k := &keeper{
 		log: logfile.NewWriter(logfile.Name), run: incarnation, buf: make([]byte, readSize),
 		followers: make(map[chan struct{}]struct{}),
-		guard:     guard{dir: dir, run: incarnation},
+		guard:     guard{dir: dir, run: incarnation, sweeper: new(proc.Sweeper)},
 	}
 	k.log.Limit(runtime.Log{MaxSize: size, Keep: n})
 	if token != "" {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 
+	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -67,6 +69,23 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	limit := &io.LimitedReader{R: c}
 	return &Conn{UnixConn: c, limit: limit, dec: json.NewDecoder(limit)}, nil
 }
+
+// Dial connects to the keeper of the log of a slot.
+func Dial(dir string) (*Conn, error) {
+	d, err := private.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: InDir(int(d.Fd()), LogSocket), Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the keeper of the log: %w", err)
+	}
+	return NewConn(c)
+}
+
+// InDir returns a name for a socket that is short enough, whatever the path of the open directory.
+func InDir(fd int, name string) string { return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name }
 
 // Receive returns the next message; io.EOF if there is none.
 func (c *Conn) Receive() (*Message, error) {

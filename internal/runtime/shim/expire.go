@@ -1,0 +1,181 @@
+package shim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
+)
+
+// endTime bounds the wait for the end of a shim that was killed.
+const endTime = 3 * time.Second
+
+// Expire ends what runs in the slots of a directory when the deadline of the node has come, in place of shims that were
+// killed or hang: at once if the shim has ended, as the next daemon would, and otherwise when the shim should have done
+// it. It returns after the grace period of all agents. Of the options it uses Dir, WithoutGroups and Logger.
+func Expire(o Options, at deadline.Instant) error {
+	if _, err := os.Lstat(o.Dir); wire.IsMissing(err) {
+		return nil
+	}
+	r, err := newRuntime(o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.groups.find(r, o.WithoutGroups)
+	var mu sync.Mutex
+	byShim := make(map[proc.Identity][]*expiring)
+	err = r.each(nil, func(dir string) {
+		if x := r.expiring(dir, at); x != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			byShim[x.shim] = append(byShim[x.shim], x)
+		}
+	})
+	var wg sync.WaitGroup
+	for shim, all := range byShim {
+		wg.Go(func() {
+			if failed := r.expireShim(shim, all); failed != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				err = errors.Join(err, failed)
+			}
+		})
+	}
+	wg.Wait()
+	return err
+}
+
+// expiring is a slot with an incarnation whose end is not recorded.
+type expiring struct {
+	*slot
+	number uint64 // 0 if it is not known
+	token  string
+	last   deadline.Instant // by which it must have ended
+}
+
+// expiring returns a slot whose last incarnation may run; nil if it has ended.
+func (r *Runtime) expiring(dir string, at deadline.Instant) *expiring {
+	st, err := wire.ReadState(dir)
+	switch {
+	case wire.IsMissing(err):
+		return nil
+	case err != nil: // damaged
+		st = new(wire.State)
+	case st.LoadEnd(dir):
+		return nil
+	}
+	s := r.newSlot(st.Path, dir)
+	s.shim = st.Shim
+	return &expiring{
+		slot: s, number: st.Incarnation, token: st.Token, last: at.Add(deadline.LastGrace(st.Grace) + deadline.Spare),
+	}
+}
+
+// running returns the state of the incarnation; nil if it has ended, or if another one was started after it.
+func (x *expiring) running() *wire.State {
+	st, err := wire.ReadState(x.dir)
+	switch {
+	case wire.IsMissing(err):
+		return nil
+	case err != nil:
+		return new(wire.State)
+	case x.number > 0 && (st.Incarnation != x.number || st.Token != x.token), st.LoadEnd(x.dir):
+		return nil
+	}
+	return st
+}
+
+// expireShim ends what runs in slots of a shim.
+func (r *Runtime) expireShim(shim proc.Identity, all []*expiring) error {
+	slices.SortFunc(all, func(a, b *expiring) int { return cmp.Compare(a.last, b.last) })
+	dead := make(chan struct{})
+	ctx, cancel := context.WithCancel(r.Ctx)
+	defer cancel()
+	r.Background(func() {
+		if shim.AwaitDeath(ctx) == nil {
+			close(dead)
+		}
+	})
+	stuck := false
+	for _, x := range all {
+		if deadline.Wait(dead, x.last); !slots.IsClosed(dead) && !x.kill(ctx) {
+			stuck = true
+		}
+	}
+	switch {
+	case slots.IsClosed(dead):
+	case !stuck:
+		return nil
+	default:
+		r.log.Warn("shim has not ended its agents in time, and is killed", "pid", shim.PID)
+		shim.Signal(syscall.SIGKILL)
+		ctx, cancel := context.WithTimeout(ctx, endTime)
+		defer cancel()
+		if err := shim.AwaitDeath(ctx); err != nil {
+			return fmt.Errorf("killing shim %d: %w", shim.PID, err)
+		}
+	}
+	return concludeAll(r.Ctx, all)
+}
+
+// kill kills what runs in a slot of a shim that does not do it. It reports whether nothing of the incarnation can go
+// on.
+func (x *expiring) kill(ctx context.Context) bool {
+	st := x.running()
+	if st == nil {
+		return true
+	}
+	x.r.log.Warn("agent has not ended in time, and is killed", "path", x.path, "incarnation", x.number)
+	for _, id := range proc.Family(st.Agent) {
+		id.Signal(syscall.SIGKILL)
+	}
+	err := errors.Join(x.killGroups(ctx, st), x.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(x.dir)))
+	// A function, or a process that is just being started, is not known.
+	return err == nil && st.Agent != (proc.Identity{})
+}
+
+// concludeAll concludes slots whose shim has ended.
+func concludeAll(ctx context.Context, all []*expiring) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(all))
+	for i, x := range all {
+		wg.Go(func() {
+			if err := x.conclude(ctx); err != nil {
+				errs[i] = fmt.Errorf("ending %s: %w", x.path, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// conclude is slot.conclude for an incarnation whose shim has ended. If another process has the lock, it does the same,
+// or was stopped in the middle.
+func (x *expiring) conclude(ctx context.Context) error {
+	for pause := findPause; x.running() != nil; pause = min(2*pause, 100*time.Millisecond) {
+		lock, err := wire.TryLock(x.dir)
+		if lock != nil {
+			_, err = x.slot.conclude(ctx)
+			lock.Close()
+			return err
+		}
+		now, clockErr := deadline.Now()
+		if err != nil || clockErr != nil || now >= x.last {
+			x.kill(ctx)
+			return err
+		}
+		<-time.After(pause)
+	}
+	return nil
+}
