@@ -185,7 +185,8 @@ func (m *Manager) clearSlot(ctx context.Context, a *spec.Agent, path string, s S
 	return nil
 }
 
-// StopAll stops all that runs in the slots of runtimes, without supervisors.
+// StopAll stops all that runs in the slots of runtimes, without supervisors, and what agents have left behind that have
+// ended unseen.
 func StopAll(ctx context.Context, runtimes []runtime.Runtime) error {
 	slots, err := ListSlots(ctx, runtimes)
 	if err != nil {
@@ -198,7 +199,7 @@ func StopAll(ctx context.Context, runtimes []runtime.Runtime) error {
 	var mu sync.Mutex
 	var errs []error
 	parallel(slots, func(s Slot) {
-		if !s.Lives() {
+		if !s.Lives() && !s.Unrecorded {
 			return
 		}
 		if err := Evict(ctx, byKind[s.Kind], s.Path, supervisor.DefaultShutdown); err != nil {
