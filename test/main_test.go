@@ -26,6 +26,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/exectest"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
+	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/pullrequest/ghtest"
 	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/server"
@@ -62,6 +63,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(server.MainWith(guest.Open, os.Args[2:]))
+		case guard.Arg:
+			os.Exit(guard.Main(os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:

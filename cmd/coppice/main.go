@@ -8,6 +8,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
 	"github.com/coppice-dev/coppice/internal/pipeline/worker"
+	"github.com/coppice-dev/coppice/internal/project/guard"
 	shim "github.com/coppice-dev/coppice/internal/runtime/shim/server"
 	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 	"github.com/coppice-dev/coppice/internal/sagehost/guest"
@@ -22,6 +23,8 @@ func main() {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(shim.MainWith(guest.Open, os.Args[2:]))
+		case guard.Arg:
+			os.Exit(guard.Main(os.Args[2:]))
 		case pane.Arg:
 			os.Exit(pane.Main(os.Args[2:]))
 		case runner.Arg:

@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/record"
+	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -109,15 +110,16 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	end := func() error { return nil }
 	defer func() { err = errors.Join(err, end()) }()
 	err = n.Run(ctx, func(ctx context.Context) (err error) {
+		end = m.guard()
 		close, err := m.open(ctx) // the deadline is there now
 		if err != nil {
 			return err
 		}
 		local.known(m)
-		unshare := m.share(n, db)
+		unshare, unguard := m.share(n, db), end
 		end = func() error {
 			unshare()
-			return close()
+			return errors.Join(close(), unguard())
 		}
 		return nil
 	}, func(ctx context.Context, l store.Lease) (bool, error) { return m.term(ctx, n, db, l) })
@@ -142,9 +144,26 @@ func (m *machine) openNode(
 				m.Standby(fmt.Sprintf("node %s stands by, process %d: %s", self.Name(), os.Getpid(), why))
 			}
 		},
-		Leave: func(ctx context.Context) { m.stopHere(ctx, n) }, Logger: m.Logger,
+		Leave: func(ctx context.Context) {
+			m.stopHere(ctx, n)
+			m.emptied.Store(true)
+		},
+		Logger: m.Logger,
 	})
 	return n, err
+}
+
+// guard has a process end what the agents of this machine have started, if their deadline comes when this daemon and
+// their shims are dead. The caller must call end.
+func (m *machine) guard() (end func() error) {
+	k := guard.Keep(m.project, m.Logger)
+	return func() error {
+		if m.emptied.Load() {
+			return k.End()
+		}
+		k.Close() // the agents go on, and the next daemon finds it
+		return nil
+	}
 }
 
 // home notes in all agents where the project is on this machine: it may be in another directory on others.

@@ -165,6 +165,7 @@ type machine struct {
 	listener *endpoint.Listener
 	exports  *exports    // what command lines export on this node; only in a fleet
 	leads    atomic.Bool // a controller runs; only in a fleet
+	emptied  atomic.Bool // no agent runs on this node since it has given up its last lease
 }
 
 // open opens what runs agents and orders. The caller must call end.

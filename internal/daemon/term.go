@@ -24,6 +24,7 @@ import (
 // term is the controller of the fleet until ctx ends.
 func (m *machine) term(ctx context.Context, n *node.Node, db store.Store, l store.Lease) (abandon bool, err error) {
 	m.leads.Store(true)
+	m.emptied.Store(false)
 	defer m.leads.Store(false)
 	m.Logger.Info("this node is the controller of the fleet now", "node", n.Name(), "epoch", l.Fence().Epoch)
 	mine := fenced.New(db, l.Fence())
