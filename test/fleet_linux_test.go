@@ -166,14 +166,27 @@ func testFleetPlanned(t *testing.T, c *etcdtest.Cluster) {
 	}
 }
 
-// The daemon and the shims of the controller are killed.
+// The daemon and the shims of the controller are killed. What their agents have started ends before they are started
+// elsewhere, since each process of an agent has its lock; in tmux also the agent itself.
 func testFleetKilled(t *testing.T, c *etcdtest.Cluster) {
 	m := newMachines(t, c, 3)
+	m.agents = append(m.agents, "paned")
+	m.toml += m.locked("paned", parentalScript, `runtime = "tmux"`)
+	for _, n := range m.all {
+		n.rewrite(m.toml)
+	}
 	m.start()
 	first := m.all[0]
 	before := m.all[1].printedEvents()
 	first.kill()
+	left := first.processes(true)
+	if len(left) < 5 {
+		t.Errorf("without their shims run %v, expected what parental has started, and paned", left)
+	}
 	on := m.awaitOn(m.except(first)...)
+	for _, p := range left {
+		p.awaitEnd(t)
+	}
 	lost := slices.DeleteFunc(on.checkEvents(before), func(e event.Event) bool { return e.Type != event.NodeLost })
 	if len(lost) != 1 || !strings.Contains(lost[0].Message, "node n1 is lost") {
 		t.Errorf("%d events of type node.lost: %v", len(lost), lost)

@@ -43,7 +43,7 @@ type machine struct {
 // The agents of these fleets.
 const (
 	calmScript     = `exec sleep 100000`
-	parentalScript = `sleep 100000 & sleep 100000 & wait`
+	parentalScript = `setsid sleep 100000 & sleep 100000 & wait`
 	stubbornScript = `trap "" TERM; while :; do sleep 1000; done`
 )
 

@@ -38,11 +38,16 @@ func (n *machine) heal() {
 	}
 }
 
-// processes returns those of a machine: its daemon and shims, or its agents.
+// processes returns those of a machine: its daemon with shims and keepers, or its agents with all that they have
+// started. Its guard and its tmux server are neither.
 func (n *machine) processes(agents bool) (all []process) {
 	n.t.Helper()
 	for _, p := range processesIn(n.t, n.dir) {
-		isAgent := !strings.Contains(p.name, " shim run ") && !strings.Contains(p.name, " up --file ")
+		if strings.Contains(p.name, " guard ") || strings.HasPrefix(p.name, "tmux ") {
+			continue
+		}
+		isAgent := !strings.Contains(p.name, " shim run ") && !strings.Contains(p.name, " up --file ") &&
+			!strings.Contains(p.name, " pane log ")
 		if isAgent == agents {
 			all = append(all, p)
 		}
@@ -50,21 +55,21 @@ func (n *machine) processes(agents bool) (all []process) {
 	return all
 }
 
-// kill kills the daemon and the shims of a machine at once, and waits until they and their agents have ended. What
-// these have started goes on without a shim, until a daemon finds it, so it is killed, too: as if the machine were.
+// kill kills the daemon, the shims and the keepers of a machine at once, and waits until they have ended. What agents
+// have started goes on until the guard ends it.
 func (n *machine) kill() {
 	n.t.Helper()
 	all, agents := n.processes(false), n.processes(true)
 	if len(all) < 2 || len(agents) == 0 {
 		n.t.Fatalf("node %s has the processes %v and the agents %v; expected a daemon and shims", n.name, all, agents)
 	}
-	for _, p := range append(all, agents...) {
+	for _, p := range all {
 		n.signal(p, unix.SIGSTOP)
 	}
-	for _, p := range append(all, agents...) {
+	for _, p := range all {
 		p.kill()
 	}
-	for _, p := range append(all, agents...) {
+	for _, p := range all {
 		p.awaitEnd(n.t)
 	}
 }
