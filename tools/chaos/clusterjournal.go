@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// onceScript is an agent that holds a lock while it runs, and notes if another one has it: SHARED NAME KIND. It needs
-// no child, since what an agent has started outlives a shim that is killed. All times are on the clock of
-// /proc/uptime.
+// onceScript is an agent that holds a lock while it runs, and notes if another one has it: SHARED NAME KIND. Its child,
+// which outlives a shim that is killed, holds the lock as well. All times are on the clock of /proc/uptime.
 const onceScript = `read -r era < "$1/era"
 exec 9>> "$1/$2.$era.lock"
 flock -n -E 75 9
@@ -23,6 +22,7 @@ case $? in
 *) exit 1;;
 esac
 [ "$3" = calm ] || trap "" TERM
+setsid sleep 1000000 &
 read -r up rest < /proc/uptime
 echo "$2 ${PWD##*/} $COPPICE_INCARNATION $$ $up" >> "$1/journal"
 exec sleep 1000000

@@ -72,7 +72,7 @@ func (n *clusterNode) controller() (name string, err error) {
 	return name, err
 }
 
-// pids returns the processes of the node: the daemon, the shims and the agents, in this order.
+// pids returns the processes of the node: the daemon, the shims, and the agents with their guard, in this order.
 func (n *clusterNode) pids() (daemon, shims, agents []int) {
 	for pid, argv := range processes() {
 		switch {
@@ -98,7 +98,8 @@ func signalAll(sig syscall.Signal, pids ...int) error {
 	return nil
 }
 
-// kill kills the daemon, and the shims with their agents if that is asked for, and waits until they have ended.
+// kill kills the daemon, and the shims with their agents if that is asked for, and waits until they have ended. What
+// the agents have started is left to the guard.
 func (n *clusterNode) kill(shims bool) error {
 	daemon, some, _ := n.pids()
 	all := daemon
