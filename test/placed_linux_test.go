@@ -25,6 +25,7 @@ func TestPlaced(t *testing.T) {
 		"lost and cut": testPlacedLost,
 		"hooks":        testPlacedHooks,
 		"user":         testPlacedUser,
+		"one is ended": testPlacedEnded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,6 +214,66 @@ func testPlacedDrained(t *testing.T, c *etcdtest.Cluster) {
 	m.awaitLife(away, to)
 	m.unchanged(lives)
 	first.do("down")
+	m.checkDown()
+}
+
+// The daemon of one node is ended and started again, with its agents and without.
+func testPlacedEnded(t *testing.T, c *etcdtest.Cluster) {
+	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
+	for _, n := range m.all {
+		n.rewrite(m.toml, shellTOML("shell", `node = "n2"`))
+	}
+	first, second := m.all[0], m.all[1]
+	if err := unix.Mkfifo(second.dir+"/shell.fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.startWith("zone=eu")
+	second.awaitState("t/shell", "running")
+	if out, code := second.inAgent("shell", "coppice down --local"); code != exitAuth {
+		t.Errorf("an agent ends the daemon of its node: exit code %d: %s", code, out)
+	}
+	l := m.awaitLife(away, m.except(first)...)
+	lives := m.last()
+	from, to := m.pair(l)
+
+	// Each of them is upgraded.
+	from.wantFailure(1, []string{"down", "--keep-agents"}, "coppice down --local --keep-agents")
+	for _, n := range []*machine{from, to, first} {
+		before := n.daemon()
+		n.says([]string{"down", "--local", "--keep-agents"}, "node "+n.name+" is down; its agents go on for up to 10s")
+		before.awaitEnd(t)
+		n.do("up", "-d")
+		m.awaitReady(first)
+		if now := m.lastOf(away); now != l || !runs(l.pid) {
+			t.Errorf("%s was started again when node %s was: %+v, was %+v", away, n.name, now, l)
+		}
+		m.unchanged(lives)
+	}
+	if err := unix.Kill(l.pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	await(t, moved, func() string {
+		if now := m.lastOf(away); now.incarnation != l.incarnation+1 || !runs(now.pid) {
+			return fmt.Sprintf("%+v", now)
+		}
+		return ""
+	})
+
+	from.says([]string{"down", "--local"}, "node "+from.name+" is down; its agents are stopped, and start on other nodes")
+	if l := m.lastOf(away); l.node == from.name && runs(l.pid) {
+		t.Errorf("it still runs: %+v", l)
+	}
+	m.awaitLife(away, to)
+	m.unchanged(lives)
+	from.says([]string{"down", "--local"}, "no daemon is running, and no agents on this node")
+	from.do("up", "-d")
+	m.awaitReady(first)
+
+	first.says([]string{"down", "--local"}, "node n1 is down; its agents are stopped, and the next controller starts them")
+	m.awaitOn(m.except(first)...)
+	m.awaitLife(away, to)
+	first.checkEnded()
+	to.do("down")
 	m.checkDown()
 }
 

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -18,10 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
-	"github.com/coppice-dev/coppice/internal/cluster/record"
 	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/reconcile"
-	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/etcd"
 )
@@ -29,6 +25,8 @@ import (
 // serveNode is Serve on a machine that is a node of a fleet. It answers on the socket from the beginning, and runs a
 // controller while this node is elected.
 func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	defer func() {
 		if ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
 			err = nil // it was asked to end
@@ -47,6 +45,13 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	link.Unavailable("this daemon has not reached the store yet")
 	local := &localProcesses{logger: m.Logger}
 	front := api.NewFront(local, link, m.Logger)
+	answer := func(register func(*api.Server)) {
+		here := api.NewServer(local, m.Logger)
+		node.HandleEnd(here, self.Name(), m.leads.Load, stop)
+		register(here)
+		front.Answer(here)
+	}
+	answer(func(*api.Server) {})
 	serving, quit := context.WithCancel(context.WithoutCancel(ctx))
 	fronted := make(chan struct{})
 	go func() {
@@ -85,7 +90,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var n *node.Node
 	err = m.untilAnswered(ctx, self, link, func() (err error) {
-		if err := m.checkProject(ctx, db); err != nil {
+		if err := member.CheckProject(ctx, db, m.loaded.Tree.Root.Name, m.Config); err != nil {
 			return err
 		}
 		if _, err := self.Renew(ctx, db, time.Now()); err != nil {
@@ -101,9 +106,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	defer working.end()
 	if m.Web != nil {
 		page := m.Web(m.loaded.Tree.Web, db, m.socket, self.Name())
-		here := api.NewServer(local, m.Logger)
-		page.Register(here)
-		front.Answer(here)
+		answer(page.Register)
 		working.run(page.Run)
 	}
 	working.run(func(ctx context.Context) { self.Run(ctx, db, m.Logger) })
@@ -177,38 +180,6 @@ func (m *machine) home() {
 		}
 		return loaded
 	}
-}
-
-// projectKey is the key of the record of the project that the fleet runs.
-const projectKey = "cluster/project"
-
-// fleetProject is that record.
-type fleetProject struct {
-	Name string `json:"name"` // of the root of the tree, with which the paths of all agents begin
-	By   string `json:"by"`   // random
-}
-
-// checkProject returns an error if the file of this machine is that of another project than the fleet's, which is the
-// one that was there first.
-func (m *machine) checkProject(ctx context.Context, db store.Store) error {
-	own := m.loaded.Tree.Root.Name
-	value, err := json.Marshal(fleetProject{own, rand.Text()})
-	if err != nil {
-		return err
-	}
-	r, _, err := record.Create(ctx, db, projectKey, value)
-	if err != nil {
-		return fmt.Errorf("reading which project the fleet runs: %w", err)
-	}
-	var fleet fleetProject
-	if err := json.Unmarshal(r.Value, &fleet); err != nil {
-		return fmt.Errorf("the record of the project of the fleet, %s in the store, is damaged: %w", projectKey, err)
-	}
-	if fleet.Name != own {
-		return fmt.Errorf("the fleet runs project %s, and %s is project %s; if they are the same, give them the same "+
-			"name: [project] name = %q", spec.Quote(fleet.Name), m.Config, spec.Quote(own), fleet.Name)
-	}
-	return nil
 }
 
 // errLeads says that the controller tells whether this daemon is alive.

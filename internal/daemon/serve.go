@@ -202,8 +202,8 @@ type openError struct{ error }
 func (e *openError) Unwrap() error { return e.error }
 
 // control runs a controller with the store and the runtimes in o, from its opening to the end of its tree. The end of
-// ctx stops all agents in order, or leaves them running if its cause is election.ErrLost. serve answers requests until
-// its context ends, and passes what command lines export to the receiver.
+// ctx stops all agents in order, or leaves them running if its cause is election.ErrLost or node.ErrKeeping. serve
+// answers requests until its context ends, and passes what command lines export to the receiver.
 func (m *machine) control(
 	ctx context.Context, o Options, serve func(context.Context, *api.Server, *otlp.Receiver),
 ) (end ending, err error) {
@@ -269,22 +269,24 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	case <-c.Ended():
 		return false
 	}
-	lost, drained := errors.Is(context.Cause(ctx), election.ErrLost), errors.Is(context.Cause(ctx), node.ErrDraining)
+	cause := context.Cause(ctx)
+	lost, kept := errors.Is(cause, election.ErrLost), errors.Is(cause, node.ErrKeeping)
+	drained := errors.Is(cause, node.ErrDraining)
 	if !lost && !drained {
 		sd.SdNotify(false, sd.SdNotifyStopping)
 	}
 	select {
 	case <-ctx.Done():
-		c.opts.Logger.Info("stopping", "because", context.Cause(ctx))
+		c.opts.Logger.Info("stopping", "because", cause)
 		switch places := c.opts.Places; {
-		case asked || lost || places == nil:
+		case asked || lost || kept || places == nil:
 		case drained:
 			c.agents.DetachSome(c.staysBehind) // the next controller takes them over
 		case places.HasAway():
 			c.agents.DetachSome(c.isAway)
 		}
 		c.fenced.Store(lost)
-		c.Stop(lost)
+		c.Stop(lost || kept)
 		<-c.Ended()
 	case <-c.Ended():
 	}

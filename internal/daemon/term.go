@@ -36,7 +36,7 @@ func (m *machine) term(ctx context.Context, n *node.Node, db store.Store, l stor
 		return false, node.ErrSteppedDown
 	case unopened && ctx.Err() == nil && isOfStore(err):
 		return false, fmt.Errorf("%w: %w", node.ErrRetry, err)
-	case end.asked && end.kept:
+	case end.kept, unopened && errors.Is(context.Cause(ctx), node.ErrKeeping):
 		return true, err
 	case end.asked:
 		return false, errors.Join(err, n.StopFleet(context.WithoutCancel(ctx), mine, l.Fence().Epoch))

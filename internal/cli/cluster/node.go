@@ -186,7 +186,7 @@ func (n nodeOf) lines(first string, r member.Result) []string {
 			", which has the state of this project so far")
 	}
 	if n.runs {
-		return append(lines, "the daemon that runs uses this from its next start: coppice down --keep-agents, "+
+		return append(lines, "the daemon that runs uses this from its next start: coppice down --local --keep-agents, "+
 			"coppice up -d")
 	}
 	lines = append(lines, "start the daemon: coppice up -d")

@@ -25,7 +25,7 @@ import (
 
 func NewDown(s *command.Streams) *cobra.Command {
 	r := command.NewRemote(s)
-	var keep bool
+	var keep, local bool
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop all agents and end the daemon",
@@ -36,11 +36,16 @@ killed and listed. With --keep-agents the agents go on without the daemon, and
 the next daemon takes them over. The command returns when the daemon has ended;
 Ctrl-C only stops waiting for that. It also stops agents whose daemon was killed,
 and exits with 0 if there is nothing to stop. In a fleet of several machines it
-stops all of it.`,
+stops all of it; with --local it ends only the daemon of this machine, and the
+fleet goes on: others start its agents. With --local --keep-agents these go on for
+up to 10 s, for a daemon that is started here before.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
+				if p, ok := fleetOf(r); local && ok {
+					return downLocal(ctx, c, r, s, p, keep)
+				}
 				st, err := status.Get.Call(ctx, c, api.None{})
 				if errors.Is(err, api.ErrDown) {
 					return alreadyDown(ctx, r, s, keep)
@@ -69,15 +74,8 @@ stops all of it.`,
 				if err := untilDown(ctx, c, pid); err != nil {
 					return err
 				}
-				printOverdue(s, lastWords(report).Overdue)
-				file, err := r.Find()
-				if err != nil {
+				if err := ended(ctx, r, s, keep, report); err != nil {
 					return err
-				}
-				if !keep && project.Killed(file) { // perhaps before it had stopped everything
-					if _, err := stopOrphans(ctx, r, s); err != nil {
-						return err
-					}
 				}
 				_, err = fmt.Fprintf(s.Out, "%s is down; %s\n", plaintext.Line(st.Project), what)
 				return err
@@ -86,19 +84,31 @@ stops all of it.`,
 	}
 	r.Flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
+	cmd.Flags().BoolVar(&local, "local", false, "of a fleet, end the daemon of this machine alone")
 	return cmd
+}
+
+// ended tells how a daemon has ended, and stops what it has left.
+func ended(
+	ctx context.Context, r *command.Remote, s *command.Streams, keep bool, report <-chan shutdown.Report,
+) error {
+	printOverdue(s, lastWords(report).Overdue)
+	file, err := r.Find()
+	if err != nil {
+		return err
+	}
+	if !keep && project.Killed(file) { // perhaps before it had stopped everything
+		_, err = stopOrphans(ctx, r, s)
+	}
+	return err
 }
 
 // daemonHere returns the process of the daemon of this machine, and whether it stands by in a fleet. The error
 // says that the agents of the fleet cannot be kept from here.
 func daemonHere(r *command.Remote, st status.Status, keep bool) (pid int, standsBy bool, err error) {
-	file, err := r.Find()
-	if err != nil {
-		return st.Controller.PID, false, nil //nolint:nilerr // the project of an agent, whose daemon has answered
-	}
-	p, err := project.Open(file)
-	if err != nil || !p.InFleet() {
-		return st.Controller.PID, false, err
+	p, ok := fleetOf(r)
+	if !ok {
+		return st.Controller.PID, false, nil
 	}
 	self, err := member.Load(p.Node())
 	if err != nil {
@@ -106,7 +116,7 @@ func daemonHere(r *command.Remote, st status.Status, keep bool) (pid int, stands
 	}
 	if keep && self.Name() != st.Controller.Host {
 		return 0, true, fmt.Errorf("this is node %s, and the controller is node %s: --keep-agents is for that "+
-			"machine; to end the daemon of this one alone, send it a SIGTERM", self.Name(), st.Controller.Host)
+			"machine; for this one alone: coppice down --local --keep-agents", self.Name(), st.Controller.Host)
 	}
 	holder, _ := p.Locked()
 	return holder.PID, self.Name() != st.Controller.Host, nil
@@ -159,10 +169,8 @@ func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, kee
 		}
 		note += ", and no agents"
 	}
-	if file, err := r.Find(); err == nil {
-		if p, err := project.Open(file); err == nil && p.InFleet() {
-			note += " on this node; other nodes of the fleet may run: coppice node ls"
-		}
+	if _, ok := fleetOf(r); ok {
+		note += " on this node; other nodes of the fleet may run: coppice node ls"
 	}
 	_, err := fmt.Fprintln(s.Out, note)
 	return err
@@ -201,6 +209,15 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 // untilDown waits until the daemon with a pid has ended: it no longer answers, and its process is
 // gone. While the daemon stops its agents, it is not asked for its status, which has all of them.
 func untilDown(ctx context.Context, c *api.Client, pid int) error {
+	return untilReplaced(ctx, c, pid, func() (bool, error) {
+		st, err := status.Get.Call(ctx, c, api.None{})
+		return err == nil && st.Controller.PID != pid, err
+	})
+}
+
+// untilReplaced waits until the daemon with a pid has ended: it no longer answers, or replaced reports that another
+// one does, and its process is gone.
+func untilReplaced(ctx context.Context, c *api.Client, pid int, replaced func() (bool, error)) error {
 	gone := exitCheck(pid)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -210,8 +227,7 @@ func untilDown(ctx context.Context, c *api.Client, pid int) error {
 		if !silent {
 			err := c.Reach(ctx)
 			if err == nil && gone() { // another daemon may have been started
-				st, e := status.Get.Call(ctx, c, api.None{})
-				silent, err = e == nil && st.Controller.PID != pid, e
+				silent, err = replaced()
 			}
 			silent = silent || errors.Is(err, api.ErrDown)
 			deadline = time.Now().Add(10 * time.Second)

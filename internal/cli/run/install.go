@@ -121,10 +121,6 @@ func (i installed) steps() (lines []string) {
 		lines = append(lines, "enable it with:", "  systemctl --user daemon-reload")
 	case i.inUnit && i.change == unitSame:
 		lines = append(lines, fmt.Sprintf("its daemon runs, process %d", i.daemon))
-	case i.node:
-		lines = append(lines, fmt.Sprintf(
-			"a daemon runs, process %d; replace it by this unit, while other nodes take over its agents, with:",
-			i.daemon))
 	case i.inUnit:
 		lines = append(lines, fmt.Sprintf(
 			"its daemon runs the previous unit, process %d; replace it, while the agents keep running, with:",
@@ -136,7 +132,7 @@ func (i installed) steps() (lines []string) {
 	if i.daemon != 0 && (!i.inUnit || i.change != unitSame) {
 		end := "  coppice down --keep-agents"
 		if i.node {
-			end = fmt.Sprintf("  kill %d", i.daemon)
+			end = "  coppice down --local --keep-agents"
 		}
 		lines = append(lines, "  systemctl --user daemon-reload", end)
 	}

@@ -24,7 +24,7 @@ func TestInstallSteps(t *testing.T) {
 		"the unit runs":     {installed{change: unitSame, linger: true, daemon: 7, inUnit: true}, nil},
 		"another unit runs": {installed{change: unitReplaced, linger: true, daemon: 7, inUnit: true}, []string{reload, down, enable}},
 		"a node runs": {installed{change: unitWritten, linger: true, daemon: 7, node: true},
-			[]string{reload, "kill 7", enable}},
+			[]string{reload, "coppice down --local --keep-agents", enable}},
 		"the unit of a node runs": {installed{change: unitSame, linger: true, daemon: 7, inUnit: true, node: true}, nil},
 		"ends with a session":     {installed{change: unitSame, daemon: 7, inUnit: true}, []string{"loginctl enable-linger"}},
 	} {

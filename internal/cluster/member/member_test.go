@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/coppice-dev/coppice/internal/private"
+	"github.com/coppice-dev/coppice/internal/store"
+	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
 // Damaged files of a node are errors that name the file and say what to do, and that are not those of a machine
@@ -272,5 +274,29 @@ func TestParseLabels(t *testing.T) {
 		if got, err := ParseLabels(wrong); !errors.As(err, new(*InvalidError)) {
 			t.Errorf("%q: %v, %v", wrong, got, err)
 		}
+	}
+}
+
+// The first project of a store is that of the fleet; another one is refused.
+func TestCheckProject(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	defer s.Close()
+	for _, name := range []string{"garden", "garden"} {
+		if err := CheckProject(t.Context(), s, name, "a.toml"); err != nil {
+			t.Error(err)
+		}
+	}
+	err := CheckProject(t.Context(), s, "orchard", "b.toml")
+	if err == nil || !strings.Contains(err.Error(), `the fleet runs project "garden", and b.toml is project "orchard"`) {
+		t.Error(err)
+	}
+	put := []store.Op{{Kind: store.Put, Key: projectKey, Value: []byte("{")}}
+	if _, err := s.Apply(t.Context(), store.Fence{}, nil, put); err != nil {
+		t.Fatal(err)
+	}
+	err = CheckProject(t.Context(), s, "garden", "a.toml")
+	if err == nil || !strings.Contains(err.Error(), projectKey+" in the store, is damaged") {
+		t.Error(err)
 	}
 }

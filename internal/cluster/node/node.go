@@ -109,7 +109,8 @@ func (n *Node) View() *registry.View { return n.view }
 // true, the next process on this machine goes on with both leases.
 type Term func(ctx context.Context, l store.Lease) (abandon bool, err error)
 
-// Run is a node until ctx ends, a term returns by itself, or the fleet is stopped. ready is called when the lease of
+// Run is a node until ctx ends, a term returns by itself, or the fleet is stopped. If the cause of the end of ctx is
+// ErrKeeping, the next process on this machine goes on with the leases. ready is called when the lease of
 // the node is held for the first time, before any term: from then on agents can be started here.
 func (n *Node) Run(ctx context.Context, ready func(context.Context) error, term Term) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -171,6 +172,7 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 	n.epoch.Store(l.Fence().Epoch)
 	defer func() {
 		n.epoch.Store(0)
+		abandon = abandon || keeps(ctx, err)
 		if !abandon {
 			n.leave(ctx, l.Fence())
 		}
@@ -216,6 +218,13 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 			return false, n.stopped(ctx, err)
 		}
 	}
+}
+
+// keeps reports whether a node that ends with an error leaves its agents to the next process. A node that may not have
+// them any longer does not.
+func keeps(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), ErrKeeping) && !errors.Is(err, ErrSteppedDown) &&
+		!errors.Is(err, registry.ErrRemoved)
 }
 
 // withdrawTimeout bounds the time in which the others are told that this node ends.

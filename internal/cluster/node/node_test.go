@@ -84,6 +84,7 @@ type process struct {
 	n       *node.Node
 	link    *node.Link
 	stop    context.CancelFunc
+	cancel  context.CancelCauseFunc
 	terms   chan *term
 	standby chan string
 	left    atomic.Int32 // how often it has left
@@ -111,8 +112,9 @@ func (m *machine) run() *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := func() { cancel(nil) }
+	p.stop, p.cancel = stop, cancel
 	ready := func(context.Context) error {
 		if err := deadline.Check(filepath.Join(m.dir, "deadline")); err != nil {
 			t.Errorf("node %s is ready without a deadline: %v", m.name, err)
@@ -350,6 +352,49 @@ func TestResume(t *testing.T) {
 	case <-b.terms:
 		t.Error("two controllers")
 	default:
+	}
+}
+
+// A node that keeps its agents keeps its lease, whether it is the controller or stands by.
+func TestKeeping(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*term) // the term; nil: the node stands by
+		left int32
+	}{
+		{name: "standby"},
+		{"controller", func(x *term) { x.end <- result{abandon: true} }, 0},
+		{"a term that has failed", func(x *term) { x.end <- result{err: errors.New("it rains")} }, 0},
+		{"a term that has lost its lease", func(x *term) { x.end <- result{err: node.ErrSteppedDown} }, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t)
+			if tt.end == nil {
+				other := f.machine("other").run()
+				other.lead(other.led())
+			}
+			m := f.machine("a")
+			a := m.run()
+			var x *term
+			if tt.end == nil {
+				a.asks("other")
+			} else {
+				x = a.led()
+			}
+			epoch := a.n.Epoch()
+			a.cancel(node.ErrKeeping)
+			if x != nil {
+				<-x.ctx.Done()
+				tt.end(x)
+			}
+			a.end()
+			a.wantLeft(tt.left)
+			again := m.run()
+			wait(t, "a lease", func() bool { return again.n.Epoch() != 0 })
+			if kept := again.n.Epoch() == epoch; kept != (tt.left == 0) {
+				t.Errorf("the lease has epoch %d, before it had %d", again.n.Epoch(), epoch)
+			}
+		})
 	}
 }
 
