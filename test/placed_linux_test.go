@@ -265,6 +265,8 @@ func testPlacedEnded(t *testing.T, c *etcdtest.Cluster) {
 	}
 	m.awaitLife(away, to)
 	m.unchanged(lives)
+	first.says([]string{"status"}, "\nnodes    3: 1 lost, 2 ready\n", "\n         n1 ready, controller, 3 agents\n",
+		"\n         "+from.name+" lost, ")
 	from.says([]string{"down", "--local"}, "no daemon is running, and no agents on this node")
 	from.do("up", "-d")
 	m.awaitReady(first)

@@ -29,6 +29,7 @@ func newMetrics(c *Controller) *metrics.Metrics {
 		MaxAgents: c.opts.Metrics.MaxAgents, Logger: c.opts.Logger, Stopping: c.down, StorePath: path,
 		Follow:   c.log.Follow,
 		Nodes:    func() ([]status.Node, error) { return c.status.Nodes(context.Background(), "") },
+		Machines: c.machines,
 		LastPass: func() time.Time { return c.loop.LastPass() },
 		Stalled:  func() error { return c.loop.Stalled() },
 		Root: func() error {

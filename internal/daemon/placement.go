@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/coppice-dev/coppice/internal/calls/far"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -65,6 +66,9 @@ func needsController(a *spec.Agent) string {
 	}
 	return ""
 }
+
+// machines returns the nodes of the fleet; none if there is none.
+func (c *Controller) machines() []nodes.Summary { return nodes.Known(c.opts.Places) }
 
 // nodeName returns the name of this machine in the fleet; "" if there is none.
 func (c *Controller) nodeName() string {

@@ -31,7 +31,7 @@ func newStatus(c *Controller) *status.Model {
 func (s modelSource) options() status.Options {
 	return status.Options{
 		Host: s.c.host, HostOf: s.c.hostOf, Logger: s.c.opts.Logger, Fleet: s.fleet, Resolve: s.resolve,
-		SuspendedBy: s.c.control.SuspendedBy,
+		SuspendedBy: s.c.control.SuspendedBy, Machines: s.c.machines,
 		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,

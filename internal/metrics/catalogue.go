@@ -30,6 +30,8 @@ const (
 	storeWritable
 	storeBytes
 	storeWrite
+	fleetNodes
+	nodeAgents
 
 	agents
 	agentsUnresponsive
@@ -85,6 +87,7 @@ const (
 	labelSupervisor = "supervisor"
 	labelAccount    = "account"
 	labelOrder      = "order"
+	labelNode       = "node"
 )
 
 // Catalogue returns all metrics except those of the Go runtime and of the process.
@@ -122,6 +125,10 @@ func catalogue() []Metric {
 		storeWrite: {"coppice_store_write_seconds", histogram, nil,
 			"Duration of the writes of the store, each of which keeps all changes that came during the one before. " +
 				"Nothing is counted for a store in memory."},
+		fleetNodes: {"coppice_nodes", gauge, []string{"state"},
+			"Nodes of the fleet by state: ready, draining, lost or joined. Missing on one machine."},
+		nodeAgents: {"coppice_node_agents", gauge, []string{labelNode},
+			"Agents that run on the node, or have run there last. Missing on one machine."},
 
 		agents: {"coppice_agents", gauge, []string{"state"}, "Agents by state, as coppice status counts them."},
 		agentsUnresponsive: {"coppice_agents_unresponsive", gauge, nil,

@@ -22,6 +22,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/coppice-dev/coppice/internal/budget"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/httpserver"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -44,11 +45,12 @@ type Options struct {
 	// Follow is event.Log.Follow.
 	Follow   func(ctx context.Context, after uint64, f event.Filter) iter.Seq2[event.Event, error]
 	Nodes    func() ([]status.Node, error)
-	LastPass func() time.Time // when the last reconciliation pass has ended; zero before the first
-	Stalled  func() error     // why reconciliation does not work, or nil
-	Root     func() error     // asks the root supervisor whether it answers; it may block
-	Writable func() error     // why the store accepts no writes, or nil
-	Stopping <-chan struct{}  // closed when the daemon is asked to stop
+	Machines func() []nodes.Summary // the nodes of the fleet; none if there is none
+	LastPass func() time.Time       // when the last reconciliation pass has ended; zero before the first
+	Stalled  func() error           // why reconciliation does not work, or nil
+	Root     func() error           // asks the root supervisor whether it answers; it may block
+	Writable func() error           // why the store accepts no writes, or nil
+	Stopping <-chan struct{}        // closed when the daemon is asked to stop
 
 	StorePath string // the file of the store; empty if it has none
 	Questions func() []question.Question
@@ -79,14 +81,18 @@ type Metrics struct {
 	agents      *bounded
 	supervisors *bounded
 	orders      *bounded
+	machines    *bounded
 	down        map[string]time.Time // when agents have crashed that are not ready again
 	scrape      uint64               // the number of the last one
 	families    []*dto.MetricFamily  // of the last scrape, by id
 	size        int                  // of the last answer, in bytes
 }
 
-// maxOrders bounds the number of orders with series of their own.
-const maxOrders = 1000
+// Bounds on the numbers of orders and nodes with series of their own.
+const (
+	maxOrders = 1000
+	maxNodes  = 1000
+)
 
 // New returns metrics that count nothing before Run.
 func New(o Options) *Metrics {
@@ -99,6 +105,7 @@ func New(o Options) *Metrics {
 	m.agents = newBounded(m.metrics, labelAgent, o.MaxAgents)
 	m.supervisors = newBounded(m.metrics, labelSupervisor, o.MaxAgents)
 	m.orders = newBounded(m.metrics, labelOrder, maxOrders)
+	m.machines = newBounded(m.metrics, labelNode, maxNodes)
 	m.passes = m.histogram(reconcileDuration, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5)
 	m.writes = m.histogram(storeWrite, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5)
 	m.delay = m.histogram(restartDelay, 0, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/budget"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
@@ -40,10 +41,11 @@ var start = time.Unix(1_764_398_400, 0)
 // parts are the parts of a daemon that is measured; tests change them.
 type parts struct {
 	Options
-	nodes  []status.Node
-	passed time.Time // when the last pass has ended
-	used   map[string]usage.Resources
-	down   chan struct{}
+	nodes    []status.Node
+	machines []nodes.Summary
+	passed   time.Time // when the last pass has ended
+	used     map[string]usage.Resources
+	down     chan struct{}
 }
 
 // newParts returns the parts of a daemon in which nothing is.
@@ -56,6 +58,7 @@ func newParts() *parts {
 			return func(func(event.Event, error) bool) {}
 		},
 		Nodes:    func() ([]status.Node, error) { return p.nodes, nil },
+		Machines: func() []nodes.Summary { return p.machines },
 		LastPass: func() time.Time { return p.passed }, Stalled: func() error { return nil },
 		Root: func() error { return nil }, Writable: func() error { return nil }, Stopping: p.down,
 		Questions: func() []question.Question { return nil },
@@ -165,6 +168,9 @@ func full(t testing.TB) *Metrics {
 	sup.LimitMax = 5
 	p.nodes = []status.Node{sup, agent, supervisorNode("shop/s")}
 	p.StorePath = t.TempDir()
+	p.machines = []nodes.Summary{
+		{Name: "a", State: nodes.Ready, Agents: 3}, {Name: "b", State: nodes.Ready}, {Name: "c", State: nodes.Lost, Agents: 1},
+	}
 	p.Questions = func() []question.Question { return []question.Question{{At: start}} }
 	p.Tasks = func() map[task.Status]int { return map[task.Status]int{task.Open: 2} }
 	p.Orders = func() []dispatch.View {
@@ -269,7 +275,9 @@ func TestGauges(t *testing.T) {
 		`quota_reset_timestamp_seconds{account="work",window="five_hour"}`: 1_764_398_400,
 		`quota_retry_timestamp_seconds{account="work"}`:                    1_764_398_400,
 		`order_last_success_timestamp_seconds{order="backup"}`:             1_764_398_400,
+		`nodes{state="ready"}`: 2, `nodes{state="lost"}`: 1, `node_agents{node="a"}`: 3, `node_agents{node="c"}`: 1,
 		// 0
+		`nodes{state="draining"}`: 0, `nodes{state="joined"}`: 0, `node_agents{node="b"}`: 0,
 		`quota_open{account="work"}`: 0, `budget_remaining_ratio{budget="day",limit="tokens"}`: 0,
 		`tasks{status="closed"}`: 0, `supervisor_restarts_limit{supervisor="shop/s"}`: 0,
 	} {

@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/coppice-dev/coppice/internal/budget"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
 	"github.com/coppice-dev/coppice/internal/question"
@@ -65,6 +66,7 @@ func (m *Metrics) encode(header http.Header, r *http.Request) *answer {
 type reading struct {
 	at        time.Time
 	nodes     []status.Node
+	machines  []nodes.Summary
 	questions []question.Question
 	tasks     map[task.Status]int
 	orders    []dispatch.View
@@ -77,12 +79,12 @@ type reading struct {
 
 // read collects the values that gauges show, while nothing is locked: the features have locks of their own.
 func (m *Metrics) read() reading {
-	nodes, err := m.o.Nodes()
+	all, err := m.o.Nodes()
 	if err != nil {
 		m.o.Logger.Warn("cannot list agents to measure them", "error", err)
 	}
 	r := reading{
-		nodes: nodes, questions: m.o.Questions(), tasks: m.o.Tasks(), orders: m.o.Orders(), quotas: m.o.Quotas(),
+		nodes: all, machines: m.o.Machines(), questions: m.o.Questions(), tasks: m.o.Tasks(), orders: m.o.Orders(), quotas: m.o.Quotas(),
 		budgets: m.o.Budgets(), usage: m.o.Usage(), writable: m.o.Writable() == nil,
 	}
 	if m.o.StorePath != "" {
@@ -109,6 +111,7 @@ func (m *Metrics) update(r reading) {
 	m.show(m.daemon)
 	m.setNodes(r)
 	m.setOrders(r.orders)
+	m.setMachines(r.machines)
 	once := &series{metrics: m.metrics}
 	g := func(of id, value float64, values ...string) { once.set(m.scrape, of, value, values...) }
 	if at := m.o.LastPass(); !at.IsZero() {
@@ -216,6 +219,28 @@ func (m *Metrics) setOrders(all []dispatch.View) {
 		}
 	}
 	m.orders.sweep(m.scrape)
+}
+
+// setMachines shows the nodes of the fleet. Needs mu.
+func (m *Metrics) setMachines(all []nodes.Summary) {
+	if len(all) == 0 {
+		return
+	}
+	states := &series{metrics: m.metrics}
+	for _, state := range []nodes.State{nodes.Ready, nodes.Draining, nodes.Lost, nodes.Joined} {
+		states.set(m.scrape, fleetNodes, 0, string(state))
+	}
+	for _, n := range all {
+		states.set(m.scrape, fleetNodes, 1, string(n.State))
+		s := m.machines.of(n.Name)
+		s.set(m.scrape, nodeAgents, float64(n.Agents))
+		if s.seen != m.scrape {
+			s.seen = m.scrape
+			defer m.show(s)
+		}
+	}
+	m.machines.sweep(m.scrape)
+	m.show(states)
 }
 
 // show adds series to a scrape: counters, and the gauges that it has set. Needs mu.

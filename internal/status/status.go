@@ -15,6 +15,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/budget"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -65,6 +66,7 @@ type Options struct {
 	Suspended func() string // why the whole project does not run; "" if it does
 	Config    func() Config
 	Store     func() Store
+	Machines  func() []nodes.Summary // the nodes of the fleet on several machines; none if there is none
 	Inbox     func() Inbox
 	Orders    func() *order.Counts // nil if there are none
 	Quotas    func() []quota.Info  // those that agents wait for
@@ -190,7 +192,7 @@ func (m *Model) Status(ctx context.Context) (Status, error) {
 	s := Status{
 		Project: m.opts.Fleet().RootPath, Controller: m.source.controller(), Summary: Summarize(nodes),
 		Suspended: m.opts.Suspended(), Inbox: m.opts.Inbox(), Store: m.opts.Store(), Config: m.opts.Config(),
-		Orders: m.opts.Orders(), Gates: m.opts.Gates(),
+		Orders: m.opts.Orders(), Gates: m.opts.Gates(), Nodes: m.opts.Machines(),
 	}
 	for _, n := range nodes {
 		if n.Pool != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/drain"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health"
@@ -125,18 +126,19 @@ type Standing struct {
 type Status struct {
 	_ struct{} `doc:"The daemon and its fleet in short."`
 
-	Project    string         `json:"project" doc:"Name of the project."`
-	Controller Controller     `json:"controller"`
-	Summary    map[string]int `json:"summary" doc:"How many agents there are in each state; every state is there."`
-	Suspended  string         `json:"suspended,omitempty" doc:"Why nothing runs, where the project is suspended."`
-	NeedsInput int            `json:"needs_input" minimum:"0" doc:"How many agents wait for an answer of a person; the summary counts them by their states."`
-	Attention  []Attention    `json:"attention" doc:"What needs a person."`
-	Inbox      Inbox          `json:"inbox"`
-	Store      Store          `json:"store"`
-	Config     Config         `json:"config"`
-	Pools      []pool.At      `json:"pools,omitempty" doc:"All pools; not there if there is none."`
-	Orders     *order.Counts  `json:"orders,omitempty"`
-	Gates      []task.Gate    `json:"gates,omitempty" doc:"What blocked tasks wait for; not there if none waits."`
+	Project    string          `json:"project" doc:"Name of the project."`
+	Controller Controller      `json:"controller"`
+	Summary    map[string]int  `json:"summary" doc:"How many agents there are in each state; every state is there."`
+	Nodes      []nodes.Summary `json:"nodes,omitempty" doc:"The machines of the fleet; not there if there is only one."`
+	Suspended  string          `json:"suspended,omitempty" doc:"Why nothing runs, where the project is suspended."`
+	NeedsInput int             `json:"needs_input" minimum:"0" doc:"How many agents wait for an answer of a person; the summary counts them by their states."`
+	Attention  []Attention     `json:"attention" doc:"What needs a person."`
+	Inbox      Inbox           `json:"inbox"`
+	Store      Store           `json:"store"`
+	Config     Config          `json:"config"`
+	Pools      []pool.At       `json:"pools,omitempty" doc:"All pools; not there if there is none."`
+	Orders     *order.Counts   `json:"orders,omitempty"`
+	Gates      []task.Gate     `json:"gates,omitempty" doc:"What blocked tasks wait for; not there if none waits."`
 }
 
 // Attention names something that is not well or needs a person.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/api"
+	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/cost"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
@@ -45,7 +46,7 @@ func (s *pages) overview(ctx context.Context, q query) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := s.hub.allNodes(ctx, q.at)
+	tree, err := s.hub.allNodes(ctx, q.at)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +63,20 @@ func (s *pages) overview(ctx context.Context, q query) (*page, error) {
 	if report.Total.Dollars != nil && report.Total.Calls > 0 {
 		v.Cost = dollarText(*report.Total.Dollars)
 	}
-	v.count(nodes, quotas)
+	v.count(tree, quotas)
 	p := &page{title: "Overview", nav: "overview", template: "overview"}
-	p.parts, err = s.parts(map[string]any{"counts": v, "daemon": v})
+	parts := map[string]any{"counts": v, "daemon": v}
+	if len(st.Nodes) > 0 {
+		parts["nodes"] = machinesOf(st.Nodes)
+	}
+	p.parts, err = s.parts(parts)
 	if err != nil {
 		return nil, err
 	}
 	for i, a := range st.Attention {
 		n := need{Attention: a, ElementID: fmt.Sprintf("need-%d", i), State: status.StateWords(a.State)}
 		n.Tone = status.ToneOf(n.State)
-		n.URL = s.whereIs(a, nodes)
+		n.URL = s.whereIs(a, tree)
 		if a.NextAt != nil {
 			n.Next = stamp(*a.NextAt)
 		}
@@ -86,6 +91,28 @@ func (s *pages) overview(ctx context.Context, q query) (*page, error) {
 			html: template.HTML(`<li id="need-none" class="none">Nothing needs you.</li>`)})
 	}
 	return p, nil
+}
+
+// machine is a node of the fleet.
+type machine struct {
+	nodes.Summary
+	Tone status.Tone
+}
+
+func machinesOf(all []nodes.Summary) (machines []machine) {
+	for _, n := range all {
+		m := machine{Summary: n, Tone: status.Quiet}
+		switch n.State {
+		case nodes.Ready:
+			m.Tone = status.Good
+		case nodes.Draining:
+			m.Tone = status.Busy
+		case nodes.Lost:
+			m.Tone = status.Bad
+		}
+		machines = append(machines, m)
+	}
+	return machines
 }
 
 // summaryOf returns the state of the daemon, without its uptime, which would change the page all the time.

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/coppice-dev/coppice/internal/cli/command"
+	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
@@ -146,65 +143,29 @@ func codedNode(err error) error {
 	return err
 }
 
-// nodeState returns the state of a node, with whether it is the controller.
-func nodeState(n nodes.Info) string {
-	if n.Controller {
-		return string(n.State) + ", controller"
-	}
-	return string(n.State)
-}
-
-func paintNode(p terminal.Paint, s nodes.State, text string) string {
-	switch s {
-	case nodes.Ready:
-		return p.Green(text)
-	case nodes.Draining:
-		return p.Yellow(text)
-	case nodes.Lost:
-		return p.Red(text)
-	}
-	return p.Dim(text)
-}
-
 // nodeTable shows nodes.
 func nodeTable(all []nodes.Info, p terminal.Paint, width int) []string {
 	header := []string{"NAME", "STATE", "AGENTS", "ADDRESS", "LABELS", "VERSION"}
 	var rows [][]string
 	for _, n := range all {
 		rows = append(rows, []string{
-			n.Name, nodeState(n), agentsOn(n), terminal.Cell(n.Address), terminal.Cell(labelsOf(n)),
-			terminal.Cell(n.Version),
+			n.Name, show.NodeState(n.State, n.Controller), show.AgentsOn(len(n.Paths), n.Capacity),
+			terminal.Cell(n.Address), terminal.Cell(show.Labels(n.Labels)), terminal.Cell(n.Version),
 		})
 	}
 	bold := terminal.BoldHeader(p)
 	return terminal.Table(header, rows, width, func(row, column int, text string) string {
 		if row > 0 && column == 1 {
-			return paintNode(p, all[row-1].State, text)
+			return show.PaintNode(p, all[row-1].State, text)
 		}
 		return bold(row, column, text)
 	})
 }
 
-// agentsOn returns the number of agents on a node, of those that it takes.
-func agentsOn(n nodes.Info) string {
-	text := strconv.Itoa(len(n.Paths))
-	if n.Capacity > 0 {
-		text += " of " + strconv.Itoa(n.Capacity)
-	}
-	return text
-}
-
-func labelsOf(n nodes.Info) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
-		all = append(all, name+"="+n.Labels[name])
-	}
-	return strings.Join(all, " ")
-}
-
 // nodeLines shows one node.
 func nodeLines(n nodes.Info, now time.Time, p terminal.Paint, width int) []string {
-	lines := []string{p.Bold(plaintext.Line(n.Name)) + " " + paintNode(p, n.State, nodeState(n))}
+	state := show.PaintNode(p, n.State, show.NodeState(n.State, n.Controller))
+	lines := []string{p.Bold(plaintext.Line(n.Name)) + " " + state}
 	field := func(label, text string) {
 		if text != "" {
 			line := "  " + p.Dim(fmt.Sprintf("%-8s", label)) + plaintext.Line(text)
@@ -212,10 +173,10 @@ func nodeLines(n nodes.Info, now time.Time, p terminal.Paint, width int) []strin
 		}
 	}
 	field("address", n.Address)
-	field("labels", labelsOf(n))
+	field("labels", show.Labels(n.Labels))
 	field("version", n.Version)
 	field("joined", terminal.Clock(n.Joined, now))
-	field("agents", agentsOn(n))
+	field("agents", show.AgentsOn(len(n.Paths), n.Capacity))
 	for _, path := range n.Paths {
 		field("", path)
 	}

@@ -66,6 +66,13 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 	if d.PID == 0 {
 		lines[1] = line("daemon", "not running; start it with: coppice up -d")
 	}
+	for i, text := range show.FleetNodes(st.Nodes, p) {
+		label := "nodes"
+		if i > 0 {
+			label = ""
+		}
+		lines = append(lines, labelled(label, text, p))
+	}
 	if st.Suspended != "" {
 		lines = append(lines, labelled("state", show.PaintState(p, "suspended", plaintext.Line(st.Suspended)), p))
 	}

@@ -133,6 +133,17 @@ func (p *Places) All() []Place {
 	return all
 }
 
+// Count returns how many agents have their places on each node.
+func (p *Places) Count() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	agents := make(map[string]int)
+	for _, place := range p.all {
+		agents[place.Node]++
+	}
+	return agents
+}
+
 // elsewhere returns the place of an agent if it is on another node.
 func (p *Places) elsewhere(path string) (Place, bool) {
 	place, ok := p.Of(path)
@@ -216,8 +227,8 @@ func (p *Places) end(place Place) (at time.Time, ok bool) {
 	return at, ok && !time.Now().Before(at)
 }
 
-// isUp reports whether a node is there, as far as it is known.
-func (p *Places) isUp(node string) bool {
+// IsUp reports whether a node is there, as far as it is known.
+func (p *Places) IsUp(node string) bool {
 	epoch := p.epochOf(node)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -194,7 +194,7 @@ func (r *Runtime) Remove(ctx context.Context, path string) error {
 		return r.unknown(place)
 	}
 	for _, node := range place.Before {
-		if r.places.isUp(node) {
+		if r.places.IsUp(node) {
 			// It has ended there. A slot that stays takes space, and harms nothing.
 			if err := r.at(node).Remove(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				r.places.Logger.Warn("the slot of an agent that was removed stays on a node", "path", path,

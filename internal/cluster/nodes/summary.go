@@ -1,0 +1,47 @@
+package nodes
+
+import (
+	"github.com/coppice-dev/coppice/internal/cluster/placing"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
+)
+
+// Summary describes a node in short.
+type Summary struct {
+	_ struct{} `schema:"FleetNode" doc:"A machine of the fleet."`
+
+	Name       string            `json:"name" doc:"Its name."`
+	State      State             `json:"state" enum:"ready,draining,lost,joined" doc:"ready; draining: it gives its agents away; lost: it was stopped, or is cut off; joined: it has not run yet. Readers must expect others."`
+	Controller bool              `json:"controller,omitempty" doc:"Whether it is the controller; not there if not."`
+	Agents     int               `json:"agents" minimum:"0" doc:"How many agents run on it, or have run there last."`
+	Capacity   int               `json:"capacity,omitempty" doc:"How many it takes; not there if it takes any number."`
+	Labels     map[string]string `json:"labels,omitempty" doc:"Its labels; not there if it has none."`
+}
+
+// Known returns what the controller knows of all nodes, by name, without asking the store. p may be nil: there is no
+// fleet, and there are no nodes.
+func Known(p *placing.Places) []Summary {
+	if p == nil {
+		return nil
+	}
+	return summarize(p.Nodes(), p.Count(), p.IsUp, p.Node)
+}
+
+func summarize(all []registry.Node, agents map[string]int, isUp func(node string) bool, controller string) []Summary {
+	var nodes []Summary
+	for _, n := range all {
+		s := Summary{
+			Name: n.Name, State: Ready, Controller: n.Name == controller, Agents: agents[n.Name], Capacity: n.Capacity,
+			Labels: n.Labels,
+		}
+		switch {
+		case n.Epoch == 0:
+			s.State = Joined
+		case !isUp(n.Name):
+			s.State = Lost
+		case n.Draining:
+			s.State = Draining
+		}
+		nodes = append(nodes, s)
+	}
+	return nodes
+}
