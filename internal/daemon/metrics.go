@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -37,6 +38,7 @@ func newMetrics(c *Controller) *metrics.Metrics {
 			return err
 		},
 		Writable:  c.writable,
+		Writes:    func() store.Writes { return store.WritesOf(c.opts.Store) },
 		Questions: func() []question.Question { return c.questions.List("", false) },
 		Tasks:     func() map[task.Status]int { return c.work.Counts() },
 		Orders:    func() []dispatch.View { return c.orders.List() },

@@ -32,7 +32,7 @@ func (s modelSource) options() status.Options {
 	return status.Options{
 		Host: s.c.host, HostOf: s.c.hostOf, Logger: s.c.opts.Logger, Fleet: s.fleet, Resolve: s.resolve,
 		SuspendedBy: s.c.control.SuspendedBy, Machines: s.c.machines,
-		Questions:   s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
+		Questions: s.c.questions, Claims: s.c.claims, Log: s.c.log, Output: s.c.output.Last,
 		Suspended: s.c.control.ProjectSuspended, Config: s.config, Store: s.store,
 		Orders: func() *order.Counts { return s.c.orders.Counts() }, Quotas: s.c.quotas.Pools,
 		Budgets:   s.c.budgets.Budgets,
@@ -76,7 +76,7 @@ func (s modelSource) store() status.Store {
 	case interface{ Path() string }:
 		kept.Kind, kept.Path = "sqlite", at.Path()
 	case *fenced.Store:
-		kept.Kind, kept.Path = "etcd", at.String()
+		kept.Kind, kept.Path, kept.Writes = "etcd", at.String(), status.WritesOf(at)
 	}
 	if keys := damagedRecords(s.c.opts.Store); len(keys) > 0 {
 		kept.OK, kept.Error = false, damagedMessage(keys[0])

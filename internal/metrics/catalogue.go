@@ -30,6 +30,9 @@ const (
 	storeWritable
 	storeBytes
 	storeWrite
+	storeTransactions
+	storeRecords
+	storeWritten
 	fleetNodes
 	nodeAgents
 
@@ -125,6 +128,12 @@ func catalogue() []Metric {
 		storeWrite: {"coppice_store_write_seconds", histogram, nil,
 			"Duration of the writes of the store, each of which keeps all changes that came during the one before. " +
 				"Nothing is counted for a store in memory."},
+		storeTransactions: {"coppice_store_transactions_total", counter, nil,
+			"Transactions that the daemon has written to the store, each of one or more records."},
+		storeRecords: {"coppice_store_records_total", counter, nil,
+			"Records that these have put, appended or deleted."},
+		storeWritten: {"coppice_store_written_bytes_total", counter, nil,
+			"Bytes of the keys and values of these records. What the store writes beyond that is not counted."},
 		fleetNodes: {"coppice_nodes", gauge, []string{"state"},
 			"Nodes of the fleet by state: ready, draining, lost or joined. Missing on one machine."},
 		nodeAgents: {"coppice_node_agents", gauge, []string{labelNode},

@@ -29,6 +29,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -50,7 +51,8 @@ type Options struct {
 	Stalled  func() error           // why reconciliation does not work, or nil
 	Root     func() error           // asks the root supervisor whether it answers; it may block
 	Writable func() error           // why the store accepts no writes, or nil
-	Stopping <-chan struct{}        // closed when the daemon is asked to stop
+	Writes   func() store.Writes
+	Stopping <-chan struct{} // closed when the daemon is asked to stop
 
 	StorePath string // the file of the store; empty if it has none
 	Questions func() []question.Question

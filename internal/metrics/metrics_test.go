@@ -30,6 +30,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/usage"
 )
@@ -60,7 +61,8 @@ func newParts() *parts {
 		Nodes:    func() ([]status.Node, error) { return p.nodes, nil },
 		Machines: func() []nodes.Summary { return p.machines },
 		LastPass: func() time.Time { return p.passed }, Stalled: func() error { return nil },
-		Root: func() error { return nil }, Writable: func() error { return nil }, Stopping: p.down,
+		Root: func() error { return nil }, Writable: func() error { return nil },
+		Writes: func() store.Writes { return store.Writes{Transactions: 2, Records: 5, Bytes: 70} }, Stopping: p.down,
 		Questions: func() []question.Question { return nil },
 		Tasks:     func() map[task.Status]int { return nil },
 		Orders:    func() []dispatch.View { return nil },
@@ -270,7 +272,9 @@ func TestGauges(t *testing.T) {
 		`agent_memory_bytes{agent="shop/a"}`: 7, `agent_cpu_seconds_total{agent="shop/a"}`: 3,
 		`store_write_seconds`: 1, `store_write_seconds sum`: .001,
 		`supervisor_restarts_limit{supervisor="shop"}`: 5, `questions_open`: 1, `tasks{status="open"}`: 2,
-		`question_oldest_timestamp_seconds`: 1_764_398_400, `store_writable`: 1, `budget_reached{budget="day"}`: 1,
+		`question_oldest_timestamp_seconds`: 1_764_398_400, `store_writable`: 1,
+		`store_transactions_total`: 2, `store_records_total`: 5, `store_written_bytes_total`: 70,
+		`budget_reached{budget="day"}`:         1,
 		`quota_agents_waiting{account="work"}`: 1, `quota_used_ratio{account="work",window="five_hour"}`: .5,
 		`quota_reset_timestamp_seconds{account="work",window="five_hour"}`: 1_764_398_400,
 		`quota_retry_timestamp_seconds{account="work"}`:                    1_764_398_400,

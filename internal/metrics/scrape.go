@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/question"
 	"github.com/coppice-dev/coppice/internal/quota"
 	"github.com/coppice-dev/coppice/internal/status"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/usage"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -74,6 +75,7 @@ type reading struct {
 	budgets   []budget.Info
 	usage     map[string]usage.Resources
 	writable  bool
+	writes    store.Writes
 	bytes     int64 // of the store; 0 if that is not known
 }
 
@@ -84,8 +86,9 @@ func (m *Metrics) read() reading {
 		m.o.Logger.Warn("cannot list agents to measure them", "error", err)
 	}
 	r := reading{
-		nodes: all, machines: m.o.Machines(), questions: m.o.Questions(), tasks: m.o.Tasks(), orders: m.o.Orders(), quotas: m.o.Quotas(),
-		budgets: m.o.Budgets(), usage: m.o.Usage(), writable: m.o.Writable() == nil,
+		nodes: all, machines: m.o.Machines(), questions: m.o.Questions(), tasks: m.o.Tasks(), orders: m.o.Orders(),
+		quotas: m.o.Quotas(), budgets: m.o.Budgets(), usage: m.o.Usage(), writable: m.o.Writable() == nil,
+		writes: m.o.Writes(),
 	}
 	if m.o.StorePath != "" {
 		r.bytes = fileSize(m.o.StorePath) + fileSize(m.o.StorePath+"-wal")
@@ -108,6 +111,9 @@ func (m *Metrics) update(r reading) {
 	for _, f := range m.families {
 		f.Metric = f.Metric[:0]
 	}
+	m.daemon.at(storeTransactions).value = float64(r.writes.Transactions)
+	m.daemon.at(storeRecords).value = float64(r.writes.Records)
+	m.daemon.at(storeWritten).value = float64(r.writes.Bytes)
 	m.show(m.daemon)
 	m.setNodes(r)
 	m.setOrders(r.orders)

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/spec"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/task"
 )
 
@@ -192,6 +193,22 @@ type Store struct {
 	Path  string `json:"path" doc:"Where it is."`
 	OK    bool   `json:"ok" doc:"Whether it takes writes."`
 	Error string `json:"error,omitempty" doc:"Why it does not."`
+
+	Writes *Writes `json:"writes,omitempty"`
+}
+
+// Writes tells how much is written to a store of several machines.
+type Writes struct {
+	_ struct{} `schema:"StoreWrites" doc:"How much the controller writes to a store of several machines; not there on one machine."`
+
+	PerSecond float64 `json:"per_second" minimum:"0" doc:"Transactions in a second, as the mean of the last minute."`
+	AtOnce    int     `json:"at_once" minimum:"1" doc:"How many may be under way at the same time; more wait."`
+}
+
+// WritesOf returns the writes of a store.
+func WritesOf(s store.Store) *Writes {
+	w := store.WritesOf(s)
+	return &Writes{PerSecond: w.PerSecond, AtOnce: max(1, w.AtOnce)}
 }
 
 // Config is the file in force.

@@ -77,6 +77,9 @@ func statusLines(st status.Status, now time.Time, p terminal.Paint) []string {
 		lines = append(lines, labelled("state", show.PaintState(p, "suspended", plaintext.Line(st.Suspended)), p))
 	}
 	store := line("store", "%s %s", st.Store.Kind, st.Store.Path)
+	if w := st.Store.Writes; w != nil {
+		store += fmt.Sprintf(", %.1f writes/s, at most %d at once", w.PerSecond, w.AtOnce)
+	}
 	if !st.Store.OK {
 		store += " " + p.Red("takes no writes: "+plaintext.Line(st.Store.Error))
 	}

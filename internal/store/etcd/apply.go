@@ -29,12 +29,19 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 		return 0, store.ErrFenced
 	}
 	a := &apply{s: s, fence: fence, conds: conds, ops: ops}
+	if len(ops) == 0 {
+		rev, err := a.check(ctx)
+		return rev, s.translate("reading from", err)
+	}
 	defer a.unlock()
 	if err := a.lock(ctx); err != nil {
 		return 0, err
 	}
 	begun := time.Now()
 	rev, err := a.run(ctx)
+	if err == nil {
+		s.Count(ops)
+	}
 	if f := s.committed.Load(); f != nil && err == nil && a.changes {
 		(*f)(time.Since(begun))
 	}
@@ -161,7 +168,34 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	return store.Rev(resp.Revision), false, nil
 }
 
-// txn returns the transaction. If its conditions do not hold, it reads what they are about, in the same order.
+// maxChecks is the number of calls of Apply without ops that are under way at the same time. They do not wait for
+// those with ops: whether a lease has ended must be known also while much is written.
+const maxChecks = 16
+
+// check is an Apply without ops. It changes nothing, so it is repeated until a member answers, and needs no writer.
+func (a *apply) check(ctx context.Context) (rev store.Rev, err error) {
+	select {
+	case a.s.checks <- struct{}{}:
+		defer func() { <-a.s.checks }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	err = a.s.retry(ctx, func(ctx context.Context) error {
+		t := a.txn(nil)
+		// Without a key that is read, a member that is behind answers by itself.
+		t.Then = append(t.Then, rpc.Get{Key: a.s.prefix + "format", KeysOnly: true})
+		resp, err := a.s.client.Txn(ctx, t)
+		if err == nil && !resp.Succeeded {
+			_, err = a.explain(resp.Got, nil)
+		}
+		rev = store.Rev(resp.Revision)
+		return err
+	})
+	return rev, err
+}
+
+// txn returns the transaction. If its conditions do not hold, it reads what they are about, in the same order. Without
+// ops the writer may be nil.
 func (a *apply) txn(w *writer) (t rpc.Txn) {
 	if a.fence != (store.Fence{}) {
 		key := a.s.leaseKey(a.fence.Lease)
@@ -180,8 +214,10 @@ func (a *apply) txn(w *writer) (t rpc.Txn) {
 		t.If = append(t.If, rpc.HasRevision(key, known.rev))
 		t.Else = append(t.Else, rpc.Get{Key: key})
 	}
-	t.If = append(t.If, rpc.HasValue(w.key, w.number(w.last)))
-	t.Else = append(t.Else, rpc.Get{Key: w.key})
+	if w != nil {
+		t.If = append(t.If, rpc.HasValue(w.key, w.number(w.last)))
+		t.Else = append(t.Else, rpc.Get{Key: w.key})
+	}
 	for _, op := range a.ops {
 		switch op.Kind {
 		case store.Put:
@@ -232,6 +268,9 @@ func (a *apply) explain(got []rpc.GetAnswer, w *writer) (lost bool, err error) {
 			return false, err
 		}
 		a.s.sequences.known[log] = known
+	}
+	if w == nil { // all conditions hold again
+		return false, errMissing
 	}
 	kvs := next()
 	return len(kvs) == 0 || string(kvs[0].Value) != w.number(w.last), errMoved

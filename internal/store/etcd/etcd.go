@@ -46,6 +46,7 @@ const (
 
 // Store is a store.Store in etcd.
 type Store struct {
+	store.Meter
 	client *rpc.Client
 	where  string // for people
 	prefix string // of all keys, with a slash at the end
@@ -62,6 +63,7 @@ type Store struct {
 	calls   sync.WaitGroup // calls and goroutines
 
 	writers   writers
+	checks    chan struct{} // has a token for each check that is under way; see apply.check
 	sequences sequences
 	leases    leases
 	committed atomic.Pointer[func(took time.Duration)]
@@ -112,7 +114,7 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	s.leases.held, s.leases.lost = map[string]*lease{}, map[store.Fence]bool{}
 	s.sequences.busy = make(chan struct{}, 1)
 	s.sequences.known = map[string]counter{}
-	s.writers.slots = make(chan struct{}, maxWriters)
+	s.writers.slots, s.checks, s.AtOnce = make(chan struct{}, maxWriters), make(chan struct{}, maxChecks), maxWriters
 	return s, nil
 }
 

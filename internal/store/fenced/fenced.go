@@ -58,6 +58,9 @@ func (s *Store) ID() string {
 	return ""
 }
 
+// Writes returns what was written to the store below; see store.WritesOf.
+func (s *Store) Writes() store.Writes { return store.WritesOf(s.Store) }
+
 // OnCommit has a function called with the time that each write has taken, if the store can tell.
 func (s *Store) OnCommit(f func(took time.Duration)) {
 	if timed, ok := s.Store.(interface {

@@ -17,6 +17,7 @@ import (
 
 // Store is a store.Store in memory.
 type Store struct {
+	store.Meter
 	history *local.History
 	leases  *local.Leases
 
@@ -74,6 +75,7 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	maps.Copy(s.sequences, b.Sequences)
 	s.rev = b.Rev()
 	s.history.Publish(b.Changes)
+	s.Count(ops)
 	return rev, nil
 }
 

@@ -26,6 +26,7 @@ import (
 
 // Store is a store.Store in a SQLite file.
 type Store struct {
+	store.Meter
 	path    string
 	swap    sync.RWMutex // held by reads while they use what Maintain replaces
 	lock    *flock.Flock // nil while Repair uses it
@@ -92,6 +93,7 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	if err := s.writer.do(ctx, &r); err != nil {
 		return 0, err
 	}
+	s.Count(ops)
 	return r.rev, nil
 }
 

@@ -42,6 +42,9 @@ type Faults struct {
 	fail   error
 }
 
+// Writes returns what the wrapped store has counted.
+func (f *Faults) Writes() store.Writes { return store.WritesOf(f.Store) }
+
 // NewFaults wraps a store. The same seed and the same calls in the same order give the same faults.
 func NewFaults(s store.Store, seed uint64, rates Rates) *Faults {
 	if rates.MaxDelay == 0 {

@@ -47,6 +47,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("lease", func(t *testing.T) { t.Parallel(); testLease(t, b) })
 	t.Run("resume", func(t *testing.T) { t.Parallel(); testResume(t, b) })
 	t.Run("copy", func(t *testing.T) { testCopy(t, b) })
+	t.Run("writes", func(t *testing.T) { testWrites(t, b) })
 	t.Run("close", func(t *testing.T) { testClose(t, b) })
 	if b.Durable {
 		t.Run("reopen", func(t *testing.T) { testReopen(t, b) })
