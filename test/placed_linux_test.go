@@ -26,6 +26,7 @@ func TestPlaced(t *testing.T) {
 		"hooks":        testPlacedHooks,
 		"user":         testPlacedUser,
 		"one is ended": testPlacedEnded,
+		"removed":      testPlacedRemoved,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,6 +277,40 @@ func testPlacedEnded(t *testing.T, c *etcdtest.Cluster) {
 	m.awaitLife(away, to)
 	first.checkEnded()
 	to.do("down")
+	m.checkDown()
+}
+
+// The log of an agent that was removed stays on its node, and is read from all others.
+func testPlacedRemoved(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	kept := m.toml
+	m.toml += agentTOML("away", "echo here I am on ${PWD##*/}; "+calmScript, `node = "n2"`)
+	for _, n := range m.all {
+		n.rewrite(m.toml)
+	}
+	m.startWith("zone=eu")
+	first, second := m.all[0], m.all[1]
+	first.awaitState("t/away", "running")
+	first.rewrite(kept)
+	first.do("reload")
+	await(t, moved, func() string {
+		if entries, err := os.ReadDir(filepath.Join(second.dir, ".coppice", "run-removed")); err != nil || len(entries) == 0 {
+			return fmt.Sprintf("its slot is not removed: %v", err)
+		}
+		return ""
+	})
+	for _, n := range m.all {
+		await(t, moved, func() string {
+			out, err := n.try("logs", "away")
+			if err != nil || !strings.Contains(out, "here I am on n2") {
+				return fmt.Sprintf("on node %s: %v: %s", n.name, err, out)
+			}
+			return ""
+		})
+		n.says([]string{"logs"}, "t/away     | here I am on n2")
+		n.wantFailure(3, []string{"logs", "gone"}, "gone: no such node")
+	}
+	first.do("down")
 	m.checkDown()
 }
 

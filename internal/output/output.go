@@ -177,6 +177,13 @@ func (s *Service) agents(paths, removed []string) ([]string, error) {
 	return all, nil
 }
 
+// areAgents reports whether there are paths, which are those of agents.
+func (s *Service) areAgents(paths []string) bool {
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(path string) bool {
+		return !s.opts.Tree.HasAgent(s.opts.Tree.Full(path))
+	})
+}
+
 // removed returns the paths of the agents that were removed and whose logs are kept.
 func (s *Service) removed() []string {
 	all := map[string]bool{}

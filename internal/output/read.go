@@ -62,7 +62,7 @@ func (s *Service) open(ctx context.Context, q Query) (*logReader, error) {
 		}
 	}
 	var removed []string
-	if !q.Follow {
+	if !q.Follow && !s.areAgents(q.Paths) { // to find them may ask other machines
 		removed = s.removed()
 	}
 	paths, err := s.agents(q.Paths, removed)

@@ -274,3 +274,22 @@ func TestTakeover(t *testing.T) {
 		c.end = next.end
 	})
 }
+
+// The logs of removed agents are found on all nodes that answer, and those that do not are not waited for.
+func TestRemovedAway(t *testing.T) {
+	fleet(t, func(t *testing.T, _ store.Store, c *controller, a, b, x *node) {
+		a.set(func(m *machine) { m.removed = []string{"t/a", "t/both"} })
+		b.set(func(m *machine) { m.removed = []string{"t/both", "t/b"} })
+		x.set(func(m *machine) { m.removed, m.unreachable = []string{"t/x"}, true })
+		begun := time.Now()
+		got, err := c.Removed()
+		if want := []string{"t/a", "t/b", "t/both"}; err != nil || !slices.Equal(got, want) || time.Since(begun) > ttl {
+			t.Errorf("%v after %v, %v; want %v", got, time.Since(begun), err, want)
+		}
+		x.set(func(m *machine) { m.unreachable = false })
+		time.Sleep(2 * time.Second) // until what was asked first has ended, in the time of the bubble
+		if got, err := c.Removed(); err != nil || !slices.Contains(got, "t/x") {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}

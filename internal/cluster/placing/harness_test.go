@@ -41,6 +41,7 @@ type machine struct {
 	unreachable     bool // for other nodes
 	mute            bool // the answers to starts by other nodes are lost
 	commands        []string
+	removed         []string // paths of agents
 }
 
 type slot struct {
@@ -149,6 +150,12 @@ func (m *machine) Remove(_ context.Context, path string) error {
 	return nil
 }
 
+func (m *machine) Removed() ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.removed, nil
+}
+
 // Exec notes a command. "wait" waits for the end of ctx.
 func (m *machine) Exec(ctx context.Context, l runtime.Launch, _ func(proc.Line)) ([]string, error) {
 	m.mu.Lock()
@@ -248,6 +255,14 @@ func (a away) Ready(ctx context.Context, path string, incarnation uint64) error 
 		return err
 	}
 	return a.machine.Ready(ctx, path, incarnation)
+}
+
+// Removed hangs while the node does not answer.
+func (a away) Removed() ([]string, error) {
+	for a.reach() != nil {
+		time.Sleep(time.Second)
+	}
+	return a.machine.Removed()
 }
 
 func (a away) List(ctx context.Context) ([]runtime.Observation, error) {

@@ -10,10 +10,14 @@ import (
 )
 
 // Logs returns the logs of an agent on other nodes, that of the node where it was started last at the end. Nodes that
-// are no longer known are left out.
+// are no longer known are left out. The logs of an agent that was removed are those that Removed has found.
 func (r *Runtime) Logs(path string) (all []logfile.NodeLog) {
-	place, _ := r.places.Of(path)
-	for _, node := range r.places.history(path) {
+	place, ok := r.places.Of(path)
+	nodes := r.places.history(path)
+	if !ok {
+		nodes = r.removed.of(path)
+	}
+	for _, node := range nodes {
 		if node == r.places.Node {
 			continue
 		}

@@ -17,10 +17,11 @@ import (
 type Runtime struct {
 	runtime.Runtime // of this node
 	places          *Places
+	removed         removedLogs
 }
 
 // New returns a runtime of the fleet, with a runtime of this node.
-func New(local runtime.Runtime, p *Places) *Runtime { return &Runtime{local, p} }
+func New(local runtime.Runtime, p *Places) *Runtime { return &Runtime{Runtime: local, places: p} }
 
 // at returns the runtime of a node.
 func (r *Runtime) at(node string) runtime.Runtime {
