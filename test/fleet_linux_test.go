@@ -24,6 +24,7 @@ func TestFleet(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
 		"joined":          testFleetJoined,
 		"planned":         testFleetPlanned,
+		"ended twice":     testFleetEndedTwice,
 		"killed":          testFleetKilled,
 		"daemon killed":   testFleetDaemonKilled,
 		"controller cut":  testFleetControllerCut,
@@ -164,6 +165,22 @@ func testFleetPlanned(t *testing.T, c *etcdtest.Cluster) {
 	if out := first.do("task", "ls"); !strings.Contains(out, "to be done") {
 		t.Errorf("the task is lost: %s", out)
 	}
+}
+
+// The fleet is stopped while its controller, which was ended, still stops its agents.
+func testFleetEndedTwice(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	m.start()
+	first := m.all[0]
+	first.signal(first.daemon(), unix.SIGTERM)
+	await(t, waitTimeout, func() string {
+		if text := first.daemonLog(); !strings.Contains(text, "stopping everything") { // for stopGrace
+			return "it does not stop: " + text
+		}
+		return ""
+	})
+	m.all[1].do("down")
+	m.checkDown()
 }
 
 // The daemon and the shims of the controller are killed. What their agents have started ends before they are started

@@ -42,7 +42,7 @@ type Options struct {
 	Started time.Time // when the daemon was started
 	// End begins to stop everything in order and to end the daemon. With keep, agents continue
 	// without it.
-	End func(keep bool)
+	End func(keep bool) error
 }
 
 // Drains are the drains of agents. *drain.Manager implements it.

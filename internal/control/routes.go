@@ -120,6 +120,5 @@ func Register(s *api.Server, a Actor) {
 
 // Down stops everything in order and ends the daemon; see the route Down.
 func (m *Manager) Down(_ context.Context, keep bool) error {
-	m.End(keep)
-	return nil
+	return m.End(keep)
 }

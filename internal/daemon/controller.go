@@ -157,6 +157,7 @@ type Controller struct {
 	fenced   atomic.Bool   // another controller may write to the store
 	down     chan struct{} // closed by Stop
 	downOnce sync.Once
+	asked    atomic.Bool   // a person has asked for the end
 	ended    chan struct{} // closed when everything is written
 }
 

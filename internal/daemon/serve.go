@@ -290,7 +290,7 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 		<-c.Ended()
 	case <-c.Ended():
 	}
-	return asked
+	return c.asked.Load() // also meanwhile
 }
 
 // tellReady calls ready and notifies systemd when the fleet has started.
