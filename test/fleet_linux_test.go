@@ -27,6 +27,7 @@ func TestFleet(t *testing.T) {
 		"ended twice":     testFleetEndedTwice,
 		"killed":          testFleetKilled,
 		"daemon killed":   testFleetDaemonKilled,
+		"ended by hand":   testFleetEndedByHand,
 		"controller cut":  testFleetControllerCut,
 		"standby cut":     testFleetStandbyCut,
 		"paused":          testFleetPaused,
@@ -231,6 +232,21 @@ func testFleetDaemonKilled(t *testing.T, c *etcdtest.Cluster) {
 	}
 	m.all[1].checkEvents(before)
 	m.all[1].do("down")
+	m.checkDown()
+}
+
+// What the controller's daemon has left, which is killed and not started again, is stopped.
+func testFleetEndedByHand(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	m.start()
+	first, second := m.all[0], m.all[1]
+	first.daemon().kill()
+	first.says([]string{"down"}, "t/calm stopped", "3 agents without a daemon, all stopped")
+	for _, p := range processesIn(t, first.dir) {
+		p.awaitEnd(t)
+	}
+	m.awaitOn(second)
+	second.do("down")
 	m.checkDown()
 }
 

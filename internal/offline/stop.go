@@ -19,6 +19,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/pool"
 	"github.com/coppice-dev/coppice/internal/project"
+	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/project/load"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -51,6 +52,7 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	defer func() {
 		if err == nil {
 			p.WriteExitRecord(nil)
+			err = guard.End(p)
 		}
 	}()
 	tree, _, err := load.Tree(file)
@@ -93,6 +95,9 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	var errs []error
 	for _, path := range result.FailedPaths() {
 		errs = append(errs, fmt.Errorf("stopping %s: %w", path, result.Failed[path]))
+	}
+	if p.InFleet() { // where the controller logs that its agents are lost
+		return stopped, errors.Join(errs...)
 	}
 	if err := writeEvents(ctx, p.WithPersistence(tree.Persistence), logger, events, len(errs) == 0); err != nil {
 		errs = append(errs, fmt.Errorf("logging the stopped agents: %w", err))

@@ -325,3 +325,24 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What stops a project without its daemon ends its guard.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if err := End(s.Project); err != nil {
+		t.Errorf("without a guard: %v", err)
+	}
+	s.lease.Renew(time.Hour)
+	k := s.keep()
+	k.Close()
+	if err := End(s.Project); err != nil {
+		t.Error(err)
+	}
+	if state := proc.Observe(k.current()); state == proc.Alive {
+		t.Errorf("the guard is %v", state)
+	}
+	if err := End(s.Project); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}

@@ -95,6 +95,15 @@ func procFile(id proc.Identity, name string) string {
 	return "/proc/" + strconv.Itoa(id.PID) + "/" + name
 }
 
+// End ends the guard of a project, of which nothing runs, if it has one.
+func End(p project.Project) error {
+	holder, err := readHolder(filepath.Join(p.State, lockName))
+	if err != nil || !isGuard(holder, p) {
+		return nil //nolint:nilerr // there is none
+	}
+	return end(holder)
+}
+
 // end ends a guard, also one that was stopped.
 func end(id proc.Identity) error {
 	id.Signal(syscall.SIGTERM)
