@@ -30,7 +30,7 @@ const commandTime = time.Minute
 // run runs coppice at the node.
 func (n *clusterNode) run(args ...string) (string, error) {
 	cmd := n.net.command(n.index, n.coppice, args...)
-	cmd.Dir, cmd.WaitDelay = n.dir, time.Second
+	cmd.Dir, cmd.WaitDelay = n.dir, 10*time.Second
 	timer := time.AfterFunc(commandTime, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	out, err := cmd.CombinedOutput()
