@@ -66,7 +66,14 @@ func TestFollowAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-grew
+	for n := 0; n < 3; {
+		<-grew // of an earlier line, too
+		lines, err := s.Peek(ctxOf(t), 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(lines)
+	}
 	s.Kill()
 	if err := <-ended; err != nil {
 		t.Error(err)
