@@ -265,7 +265,6 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	select {
 	case <-ctx.Done():
 	case <-c.Asked():
-		asked = true
 	case <-c.Ended():
 		return false
 	}
@@ -279,7 +278,7 @@ func (c *Controller) await(ctx context.Context) (asked bool) {
 	case <-ctx.Done():
 		c.opts.Logger.Info("stopping", "because", cause)
 		switch places := c.opts.Places; {
-		case asked || lost || kept || places == nil:
+		case c.asked.Load() || lost || kept || places == nil:
 		case drained:
 			c.agents.DetachSome(c.staysBehind) // the next controller takes them over
 		case places.HasAway():

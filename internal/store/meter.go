@@ -12,7 +12,7 @@ type Writes struct {
 	Bytes        uint64 // of the keys and values of these
 	// PerSecond is the mean of the transactions in the last minute.
 	PerSecond float64
-	// AtOnce is how many calls of Apply with ops may be under way at the same time; 0 if that is not limited.
+	// AtOnce is the most calls of Apply with ops that may be under way at the same time; 0 if there is no limit.
 	AtOnce int
 }
 

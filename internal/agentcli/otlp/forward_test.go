@@ -47,7 +47,8 @@ func TestForwarder(t *testing.T) {
 	w := &way{Accept(receiver, other)}
 	f := Forwarder(w, slog.New(slog.DiscardHandler))
 	const logs = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"attributes":[` +
-		`{"key":"event.name","value":{"stringValue":"api_request"}},{"key":"cost_usd","value":{"doubleValue":0.5}}]}]}]}]}`
+		`{"key":"event.name","value":{"stringValue":"api_request"}},` +
+		`{"key":"cost_usd","value":{"doubleValue":0.5}}]}]}]}]}`
 	for _, tt := range []struct {
 		name, path, secret, body string
 		cut                      bool

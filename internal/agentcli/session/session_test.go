@@ -507,7 +507,8 @@ func FuzzHeader(f *testing.F) {
 func TestVariables(t *testing.T) {
 	all := []string{"SECRET=x", "HOME=/h", "HOMES=/x"}
 	for _, more := range [][]string{
-		nil, {"CLAUDE_CONFIG_DIR=/c"}, {"CODEX_HOME=/c"}, {"GEMINI_CLI_HOME=/c"}, {"XDG_DATA_HOME=/c"}, {"COPILOT_HOME=/c"},
+		nil, {"CLAUDE_CONFIG_DIR=/c"}, {"CODEX_HOME=/c"}, {"GEMINI_CLI_HOME=/c"}, {"XDG_DATA_HOME=/c"},
+		{"COPILOT_HOME=/c"},
 	} {
 		env := append(all[:len(all):len(all)], more...)
 		some := Variables(env)

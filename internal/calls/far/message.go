@@ -94,7 +94,7 @@ type answer struct {
 	Polls   []polled `json:"polls,omitempty"`
 }
 
-// polled is what is new of a call.
+// polled has what is new of a call.
 type polled struct {
 	ID         uint64          `json:"id"`
 	Unknown    bool            `json:"unknown,omitempty"` // its description is needed

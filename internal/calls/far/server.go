@@ -30,7 +30,7 @@ type client struct {
 }
 
 const (
-	// idleTime is how long a call is followed for which its client does not ask.
+	// A call for which its client does not ask is forgotten after idleTime.
 	idleTime   = 5 * time.Minute
 	maxClients = 16
 	maxCalls   = 1 << 14 // of a client

@@ -32,8 +32,12 @@ func TestFleetStatus(t *testing.T) {
 	t.Parallel()
 	st := status.Status{
 		Project: "app", Controller: status.Controller{PID: 7, Host: "a"},
-		Nodes: []nodes.Summary{{Name: "a", State: nodes.Ready, Controller: true, Agents: 1}, {Name: "b", State: nodes.Lost}},
-		Store: status.Store{Kind: "etcd", Path: "etcd://a/app", OK: true, Writes: &status.Writes{PerSecond: 1234.56, AtOnce: 16}},
+		Nodes: []nodes.Summary{
+			{Name: "a", State: nodes.Ready, Controller: true, Agents: 1}, {Name: "b", State: nodes.Lost},
+		},
+		Store: status.Store{
+			Kind: "etcd", Path: "etcd://a/app", OK: true, Writes: &status.Writes{PerSecond: 1234.56, AtOnce: 16},
+		},
 	}
 	out := strings.Join(statusLines(st, time.Now(), terminal.NewPaint(false)), "\n")
 	for _, want := range []string{

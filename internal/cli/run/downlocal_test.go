@@ -14,7 +14,8 @@ func TestDownText(t *testing.T) {
 		keep   bool
 		want   string
 	}{
-		{node.Ending{Node: "b"}, false, "node b is down; its agents are stopped, and start on other nodes that take them"},
+		{node.Ending{Node: "b"}, false,
+			"node b is down; its agents are stopped, and start on other nodes that take them"},
 		{node.Ending{Node: "a", Controller: true}, false, "the next controller starts them"},
 		{node.Ending{Node: "a", Controller: true}, true, "go on for up to 10s"},
 		{node.Ending{Node: "b\x1b"}, true, "node b is down; its agents go on"},

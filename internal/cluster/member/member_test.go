@@ -288,7 +288,8 @@ func TestCheckProject(t *testing.T) {
 		}
 	}
 	err := CheckProject(t.Context(), s, "orchard", "b.toml")
-	if err == nil || !strings.Contains(err.Error(), `the fleet runs project "garden", and b.toml is project "orchard"`) {
+	const other = `the fleet runs project "garden", and b.toml is project "orchard"`
+	if err == nil || !strings.Contains(err.Error(), other) {
 		t.Error(err)
 	}
 	put := []store.Op{{Kind: store.Put, Key: projectKey, Value: []byte("{")}}

@@ -29,7 +29,7 @@ const maxChecks = 8
 // Run finds out which leases of other nodes have ended, until ctx ends.
 func (p *Places) Run(ctx context.Context) {
 	changed := make(chan struct{}, 1)
-	told := make(chan struct{}) // closed when the store tells nothing any more
+	told := make(chan struct{}) // closed when the store no longer tells
 	go func() {
 		defer close(told)
 		f, ok := p.Store.(store.LeaseFollower)

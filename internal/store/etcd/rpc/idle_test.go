@@ -31,10 +31,13 @@ func TestConnectionAtRest(t *testing.T) {
 		served := make(chan error)
 		go func() { served <- server.Serve(l) }()
 		var dialed atomic.Int64
-		c, err := New(Config{Endpoints: []string{"127.0.0.1:2379"}, dial: func(ctx context.Context, _ string) (net.Conn, error) {
-			dialed.Add(1)
-			return l.DialContext(ctx)
-		}})
+		c, err := New(Config{
+			Endpoints: []string{"127.0.0.1:2379"},
+			dial: func(ctx context.Context, _ string) (net.Conn, error) {
+				dialed.Add(1)
+				return l.DialContext(ctx)
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
