@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/reconcile"
@@ -49,9 +50,10 @@ func BenchmarkSpread(b *testing.B) {
 		}
 		known = append(known, registry.Node{Name: name, Epoch: lease.Fence().Epoch})
 	}
+	all := func() []registry.Node { return known }
 	places, err := placing.Open(b.Context(), placing.Options{
 		Store: s, Node: "n0", Epoch: func() uint64 { return known[0].Epoch }, Logger: slog.New(slog.DiscardHandler),
-		Nodes:   func() []registry.Node { return known },
+		Nodes: all, Leases: leases.New(s, all),
 		Runtime: func(node, _ string) runtime.Runtime { return stages[node] },
 		Lost:    func(node string, _ uint64) { b.Errorf("node %s is lost", node) },
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
-	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -63,11 +62,8 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 	others := newPeers(n, fence, m.Logger)
 	defer others.close()
 	places, err := placing.Open(ctx, placing.Options{
-		Store: mine, Node: n.Name(), Epoch: n.Epoch, Runtime: others.runtime, Logger: m.Logger,
-		Nodes: func() []registry.Node {
-			all, _ := n.View().All()
-			return all
-		},
+		Store: mine, Node: n.Name(), Epoch: n.Epoch, Nodes: n.Nodes, Leases: n.Leases(), Runtime: others.runtime,
+		Logger: m.Logger,
 		Lost: func(node string, epoch uint64) {
 			if now, ok := n.View().Get(node); ok && now.Epoch != epoch {
 				return // it has another lease since

@@ -163,9 +163,10 @@ type Lease interface {
 
 // LeaseFollower is a store that tells when leases end.
 type LeaseFollower interface {
-	// FollowLeases calls changed each time that a lease is taken or ends, and when that may have been missed, as at the
-	// start: callers look then whether a fence is still good. It ends with the error of the context, or ErrClosed.
-	FollowLeases(ctx context.Context, changed func()) error
+	// FollowLeases calls changed with the name of each lease that is taken or ends, and with "" when that may have been
+	// missed, as at the start: callers look then whether a fence is still good. It ends with the error of the context,
+	// or ErrClosed.
+	FollowLeases(ctx context.Context, changed func(lease string)) error
 }
 
 // Get returns the record at a key, or the zero Record if there is none.

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/store"
 )
 
-// leases are those of a process, which a later one of this machine may resume.
-type leases struct {
+// fences are those of the leases of a process, which a later one of this machine may resume.
+type fences struct {
 	Node       store.Fence `json:"node"`
 	Controller store.Fence `json:"controller,omitzero"`
 }
@@ -21,27 +21,27 @@ type leaseFile struct{ path string }
 // savedLeases is the content of the file. A copy of it in another place, on another machine or after a restart of this
 // one must not be used: there may be two processes then.
 type savedLeases struct {
-	leases
+	fences
 	Boot string `json:"boot"`
 	Path string `json:"path"` // of the file
 }
 
 const maxLeaseFile = 8 << 10 // bytes
 
-func (f leaseFile) load() leases {
+func (f leaseFile) load() fences {
 	var saved savedLeases
 	text, err := private.ReadFile(f.path, maxLeaseFile)
 	if err != nil || json.Unmarshal(text, &saved) != nil {
-		return leases{}
+		return fences{}
 	}
 	boot, err := deadline.BootID()
 	if err != nil || saved.Boot != boot || saved.Path != f.path {
-		return leases{}
+		return fences{}
 	}
-	return saved.leases
+	return saved.fences
 }
 
-func (f leaseFile) save(l leases, logger *slog.Logger) {
+func (f leaseFile) save(l fences, logger *slog.Logger) {
 	boot, err := deadline.BootID()
 	var text []byte
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/pipe"
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/identity"
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -63,6 +64,7 @@ type Node struct {
 	o     Options
 	view  *registry.View
 	until *deadline.Writer
+	ended *leases.Tracker // which leases of nodes have
 
 	epoch      atomic.Uint64 // of the lease of this node; 0 while it has none
 	sent       atomic.Int64  // the deadline.Instant at which the lease was asked for
@@ -90,6 +92,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{o: o, view: view, until: until, leases: leaseFile{path: o.LeaseFile}, pipe: pipe.Listen(),
 		readied: make(chan struct{})}
+	n.ended = leases.New(o.Store, n.Nodes)
 	n.api.epoch = &n.epoch
 	n.controller, err = newFollower(ctx, o.Store, o.Logger)
 	return n, err
@@ -103,6 +106,15 @@ func (n *Node) Epoch() uint64 { return n.epoch.Load() }
 
 // View returns the nodes of the fleet.
 func (n *Node) View() *registry.View { return n.view }
+
+// Nodes returns the nodes of the fleet, sorted by name.
+func (n *Node) Nodes() []registry.Node {
+	all, _ := n.view.All()
+	return all
+}
+
+// Leases knows which leases of nodes have ended since this process began.
+func (n *Node) Leases() *leases.Tracker { return n.ended }
 
 // Term is the time in which this node is the controller. l is the lease of the controller. It ends with ctx, whose
 // cause is election.ErrLost if others may be the controller by then, and ErrDraining if they should. If abandon is
@@ -148,7 +160,7 @@ func (n *Node) Run(ctx context.Context, ready func(context.Context) error, term 
 		if !errors.Is(err, ErrSteppedDown) {
 			return err
 		}
-		saved = leases{}
+		saved = fences{}
 	}
 }
 
@@ -168,7 +180,7 @@ func (n *Node) renewed(time.Time) {
 
 // hold is what the node does while it holds its lease.
 func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term Term) (abandon bool, err error) {
-	n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
+	n.leases.save(fences{Node: l.Fence()}, n.o.Logger)
 	n.epoch.Store(l.Fence().Epoch)
 	defer func() {
 		n.epoch.Store(0)
@@ -196,10 +208,10 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 		err := election.Run(standing, election.Options{
 			Store: n.o.Store, Name: ControllerLease, TTL: n.o.TTL, Resume: resume, Logger: n.o.Logger,
 		}, func(ctx context.Context, cl store.Lease) (bool, error) {
-			n.leases.save(leases{Node: l.Fence(), Controller: cl.Fence()}, n.o.Logger)
+			n.leases.save(fences{Node: l.Fence(), Controller: cl.Fence()}, n.o.Logger)
 			var err error
 			if abandon, err = term(ctx, cl); !abandon {
-				n.leases.save(leases{Node: l.Fence()}, n.o.Logger)
+				n.leases.save(fences{Node: l.Fence()}, n.o.Logger)
 			}
 			return abandon, err
 		})

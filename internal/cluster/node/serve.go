@@ -40,6 +40,7 @@ func (m *mounted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (n *Node) serve(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { n.view.Run(ctx) })
+	wg.Go(func() { n.ended.Run(ctx) })
 	wg.Go(func() { n.controller.run(ctx) })
 	wg.Go(func() { n.follow(ctx) })
 	config, handler := join.Endpoint(n.o.Current, n.view.Admit, http.HandlerFunc(n.serveNode), n.o.Join)

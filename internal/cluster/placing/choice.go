@@ -5,6 +5,7 @@ import (
 	pathpkg "path"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
@@ -83,8 +84,8 @@ func (p *Places) updateFleet() {
 	var nodes []placement.Node
 	now := time.Now()
 	for _, n := range p.Nodes() {
-		at := lease{n.Name, n.Epoch}
-		_, ended := p.ended[at]
+		at := leases.Of(n)
+		_, ended := p.Leases.Ended(at)
 		state := placement.Ready
 		switch {
 		case n.Name == p.Node && p.Epoch() == 0, n.Name != p.Node && (n.Epoch == 0 || n.Ends || ended),

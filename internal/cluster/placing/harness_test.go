@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
@@ -329,6 +330,7 @@ func (n *node) isDraining() (on bool) {
 // controller is what one term of a controller has.
 type controller struct {
 	lease  store.Lease
+	leases *leases.Tracker
 	places *placing.Places
 	*placing.Runtime
 	wants    map[string]placement.Want // by path; the node of the controller if there is none
@@ -356,22 +358,32 @@ func (c *controller) known(node string) uint64 {
 // lead begins a term on a node. others are the other nodes of the fleet.
 func lead(t testing.TB, s store.Store, n *node, others ...*node) *controller {
 	t.Helper()
+	return leadKnowing(t, s, nil, n, others...)
+}
+
+// leadKnowing is lead on a node that knows which leases have ended.
+func leadKnowing(t testing.TB, s store.Store, known *leases.Tracker, n *node, others ...*node) *controller {
+	t.Helper()
 	l, err := s.Acquire(t.Context(), "controller", ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &controller{lease: l, wants: map[string]placement.Want{}}
 	all := append([]*node{n}, others...)
+	nodes := func() (known []registry.Node) {
+		for _, n := range all {
+			known = append(known, registry.Node{
+				Name: n.name, Epoch: cmp.Or(c.known(n.name), n.held().Fence().Epoch), Draining: n.isDraining(),
+			})
+		}
+		return known
+	}
+	if c.leases = known; known == nil {
+		c.leases = leases.New(s, nodes)
+	}
 	c.places, err = placing.Open(t.Context(), placing.Options{
 		Store: fenced.New(s, l.Fence()), Node: n.name, Epoch: n.epoch, Logger: slog.New(slog.DiscardHandler),
-		Nodes: func() (known []registry.Node) {
-			for _, n := range all {
-				known = append(known, registry.Node{
-					Name: n.name, Epoch: cmp.Or(c.known(n.name), n.held().Fence().Epoch), Draining: n.isDraining(),
-				})
-			}
-			return known
-		},
+		Nodes: nodes, Leases: c.leases,
 		Runtime: func(name, _ string) runtime.Runtime {
 			i := slices.IndexFunc(others, func(n *node) bool { return n.name == name })
 			if i < 0 {
@@ -398,6 +410,7 @@ func lead(t testing.TB, s store.Store, n *node, others ...*node) *controller {
 	c.Runtime = placing.New(n.machine, c.places)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
+	running.Go(func() { c.leases.Run(ctx) })
 	running.Go(func() { c.places.Run(ctx) })
 	running.Go(func() { renew(ctx, l) })
 	c.end = func() {

@@ -2,16 +2,13 @@ package placing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -23,34 +20,21 @@ const (
 	checkTimeout  = 5 * time.Second
 )
 
-// maxChecks bounds the leases that are looked at at the same time.
-const maxChecks = 8
-
 // Run finds out which leases of other nodes have ended, until ctx ends.
 func (p *Places) Run(ctx context.Context) {
-	changed := make(chan struct{}, 1)
-	told := make(chan struct{}) // closed when the store no longer tells
-	go func() {
-		defer close(told)
-		f, ok := p.Store.(store.LeaseFollower)
-		if !ok {
-			return
-		}
-		_ = f.FollowLeases(ctx, func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	defer func() { <-told }()
-	for interval, ended := restInterval, told; ; {
-		p.checkAll(ctx)
+	interval := checkInterval
+	if p.Leases.IsTold() {
+		interval = restInterval
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		changed := p.Leases.Changed()
+		p.settleEnded()
 		select {
 		case <-changed:
-		case <-time.After(interval):
-		case <-ended:
-			interval, ended = checkInterval, nil
+		case <-tick.C:
+			p.Leases.Look(ctx, p.others())
 		case <-ctx.Done():
 			return
 		}
@@ -61,66 +45,53 @@ func (p *Places) Run(ctx context.Context) {
 func (p *Places) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	p.checkAll(ctx)
+	p.Leases.Look(ctx, p.others())
+	p.settleEnded()
 }
 
-func (p *Places) checkAll(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	slots := make(chan struct{}, maxChecks)
-	for _, l := range p.others() {
-		slots <- struct{}{}
-		wg.Go(func() {
-			p.check(ctx, l)
-			<-slots
-		})
-	}
-}
-
-// others returns the leases of other nodes that may not have ended: of those on which agents have their places, and of
-// all that may get some.
-func (p *Places) others() []lease {
-	all := map[lease]bool{}
+// others returns the leases of other nodes on which agents have their places, and of all that may get some.
+func (p *Places) others() []leases.Lease {
+	all := map[leases.Lease]bool{}
 	for _, n := range p.Nodes() {
-		if n.Epoch != 0 {
-			all[lease{n.Name, n.Epoch}] = true
-		}
+		all[leases.Of(n)] = n.Epoch != 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, place := range p.all {
-		all[lease{place.Node, place.Epoch}] = true
+		all[place.lease()] = true
 	}
-	maps.DeleteFunc(all, func(l lease, _ bool) bool {
-		_, ended := p.ended[l]
-		return l.node == p.Node || ended
-	})
+	maps.DeleteFunc(all, func(l leases.Lease, is bool) bool { return !is || l.Node == p.Node })
 	return slices.Collect(maps.Keys(all))
 }
 
-// check looks whether a lease has ended. The answer of the store is final: see store.ErrFenced.
-func (p *Places) check(ctx context.Context, l lease) {
-	_, err := p.Store.Apply(ctx, store.Fence{Lease: registry.LeaseOf(l.node), Epoch: l.epoch}, nil, nil)
-	if !errors.Is(err, store.ErrFenced) {
-		return
-	}
+// settleEnded does what follows from the ends of leases of other nodes, once for each.
+func (p *Places) settleEnded() {
+	had := map[leases.Lease]bool{}
 	p.mu.Lock()
-	now, had := time.Now(), false
-	p.ended[l] = now
-	close(p.news)
-	p.news = make(chan struct{})
-	for _, place := range p.all {
-		had = had || l == place.lease()
-	}
 	for _, t := range p.sessions {
-		if t.place.lease() == l {
-			t.lost(now)
+		if at, ended := p.endedNow(t.place); ended {
+			t.lost(at)
 		}
 	}
-	p.mu.Unlock()
-	if had {
-		p.Lost(l.node, l.epoch)
+	for _, place := range p.all {
+		if _, ended := p.endedNow(place); ended {
+			had[place.lease()] = true
+		}
 	}
+	maps.Copy(p.settled, had)
+	p.mu.Unlock()
+	for l := range had {
+		p.Lost(l.Node, l.Epoch)
+	}
+}
+
+// endedNow returns when the lease of a place on another node has ended, if that was not settled yet. It needs mu.
+func (p *Places) endedNow(place Place) (at time.Time, is bool) {
+	l := place.lease()
+	if at, is = p.Leases.Ended(l); !is || p.settled[l] || l.Node == p.Node {
+		return time.Time{}, false
+	}
+	return at, true
 }
 
 // whileHeld returns a context that also ends when the lease of a place is known to have ended: a node that does not
@@ -129,16 +100,13 @@ func (p *Places) whileHeld(ctx context.Context, place Place) (context.Context, c
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		for {
-			p.mu.Lock()
-			_, ended := p.ended[place.lease()]
-			news := p.news
-			p.mu.Unlock()
-			if ended {
+			changed := p.Leases.Changed()
+			if _, ended := p.Leases.Ended(place.lease()); ended {
 				cancel()
 				return
 			}
 			select {
-			case <-news:
+			case <-changed:
 			case <-ctx.Done():
 				return
 			}
@@ -147,7 +115,7 @@ func (p *Places) whileHeld(ctx context.Context, place Place) (context.Context, c
 	return ctx, cancel
 }
 
-func (p Place) lease() lease { return lease{p.Node, p.Epoch} }
+func (p Place) lease() leases.Lease { return leases.Lease{Node: p.Node, Epoch: p.Epoch} }
 
 // tracked is a session on another node.
 type tracked struct {
@@ -161,7 +129,7 @@ func (p *Places) track(place Place, s runtime.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sessions[place.Path] = t
-	if at, ended := p.ended[place.lease()]; ended {
+	if at, ended := p.Leases.Ended(place.lease()); ended {
 		t.lost(at)
 	}
 }

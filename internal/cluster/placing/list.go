@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
@@ -23,7 +24,7 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 			all = append(all, o)
 		}
 	}
-	held := map[lease][]Place{}
+	held := map[leases.Lease][]Place{}
 	for _, place := range r.places.All() {
 		if place.Node == r.places.Node || place.Kind != r.Kind() {
 			continue

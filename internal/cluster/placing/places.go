@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -45,22 +46,15 @@ const maxBefore = 7
 // killTime is how long the processes of an incarnation may take to end after they were killed.
 const killTime = time.Second
 
-// lease is one lease of a node.
-type lease struct {
-	node  string
-	epoch uint64
-}
-
 // Places has the places of all agents. Only the controller changes them.
 type Places struct {
 	Options
 
 	mu       sync.Mutex
 	all      map[string]Place
-	ended    map[lease]time.Time // when it was known that a lease has ended
-	news     chan struct{}       // closed and replaced when there is one more
-	sessions map[string]tracked  // of agents on other nodes, by path
-	refused  map[lease]time.Time // when a node said that it has no lease
+	settled  map[leases.Lease]bool      // those that are known to have ended, and had places
+	sessions map[string]tracked         // of agents on other nodes, by path
+	refused  map[leases.Lease]time.Time // when a node said that it has no lease
 	fleet    *placement.Fleet
 	want     func(path string) (placement.Want, error)
 	homeless func(path string)
@@ -73,6 +67,8 @@ type Options struct {
 	Epoch func() uint64 // returns that of the lease of the node, and 0 while it has none
 	// Nodes returns the nodes of the fleet.
 	Nodes func() []registry.Node
+	// Leases knows which leases of these have ended. Somebody runs it.
+	Leases *leases.Tracker
 	// Runtime returns a runtime of another node.
 	Runtime func(node, kind string) runtime.Runtime
 	// Lost is called for each lease of another node that has ended while agents had their places there.
@@ -83,8 +79,8 @@ type Options struct {
 // Open reads the places.
 func Open(ctx context.Context, o Options) (*Places, error) {
 	p := &Places{
-		Options: o, all: map[string]Place{}, ended: map[lease]time.Time{}, sessions: map[string]tracked{},
-		refused: map[lease]time.Time{}, news: make(chan struct{}),
+		Options: o, all: map[string]Place{}, settled: map[leases.Lease]bool{}, sessions: map[string]tracked{},
+		refused: map[leases.Lease]time.Time{},
 	}
 	all, err := Read(ctx, o.Store)
 	for _, place := range all {
@@ -215,9 +211,7 @@ func (p *Places) forget(ctx context.Context, paths ...string) error {
 // ending returns when an incarnation on another node has certainly ended: after the lease of its node, and the time
 // that it may take to stop. It reports whether that is known, because the lease has ended.
 func (p *Places) ending(place Place) (at time.Time, known bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, known = p.ended[place.lease()]
+	at, known = p.Leases.Ended(place.lease())
 	return at.Add(place.Within), known && place.Node != p.Node
 }
 
@@ -230,9 +224,7 @@ func (p *Places) end(place Place) (at time.Time, ok bool) {
 // IsUp reports whether a node is there, as far as it is known.
 func (p *Places) IsUp(node string) bool {
 	epoch := p.epochOf(node)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ended := p.ended[lease{node, epoch}]
+	_, ended := p.Leases.Ended(leases.Lease{Node: node, Epoch: epoch})
 	return epoch != 0 && !ended
 }
 
@@ -253,9 +245,7 @@ func (p *Places) HasAway() bool {
 
 // doubt says why it is not known whether an incarnation on another node has ended.
 func (p *Places) doubt(place Place) string {
-	p.mu.Lock()
-	at, ok := p.ended[lease{place.Node, place.Epoch}]
-	p.mu.Unlock()
+	at, ok := p.Leases.Ended(place.lease())
 	if !ok {
 		return fmt.Sprintf("it was started on node %s, whose lease has not ended yet", place.Node)
 	}

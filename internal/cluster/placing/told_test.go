@@ -6,25 +6,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/leases"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
-// telling is a store that tells when leases end: that is when something comes from ends, until it is closed.
+// telling is a store that tells when leases end: that is when their names come from ends.
 type telling struct {
 	store.Store
-	ends chan struct{}
+	ends chan string
 }
 
-func (s telling) FollowLeases(ctx context.Context, changed func()) error {
+func (s telling) FollowLeases(ctx context.Context, changed func(string)) error {
 	for {
 		select {
-		case _, ok := <-s.ends:
-			if !ok {
-				return store.ErrClosed
-			}
-			changed()
+		case name := <-s.ends:
+			changed(name)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -34,16 +34,24 @@ func (s telling) FollowLeases(ctx context.Context, changed func()) error {
 // A node is lost as soon as the store tells that its lease has ended, and soon enough when it tells nothing.
 func TestLostNodeIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
-		tell func(ends chan struct{})
-		most time.Duration
+		tells bool
+		tell  []string
+		most  time.Duration
 	}{
-		"told":              {func(ends chan struct{}) { ends <- struct{}{} }, 0},
-		"not told":          {func(chan struct{}) {}, 5 * time.Second},
-		"nothing more told": {func(ends chan struct{}) { close(ends) }, time.Second / 2},
+		"told":           {true, []string{registry.LeaseOf("b")}, 0},
+		"told of any":    {true, []string{""}, 0},
+		"told of others": {true, []string{registry.LeaseOf("a"), "controller"}, 5 * time.Second},
+		"not told":       {true, nil, 5 * time.Second},
+		"cannot tell":    {false, nil, time.Second / 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := telling{memory.New(), make(chan struct{})}
-			defer s.Close()
+			inner := memory.New()
+			defer inner.Close()
+			ends := make(chan string)
+			s := store.Store(inner)
+			if c.tells {
+				s = telling{inner, ends}
+			}
 			a, b := newNode(t, s, "a"), newNode(t, s, "b")
 			on := lead(t, s, a, b)
 			defer func() { on.end() }()
@@ -56,7 +64,9 @@ func TestLostNodeIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun := time.Now()
-			c.tell(s.ends)
+			for _, name := range c.tell {
+				ends <- name
+			}
 			for synctest.Wait(); !on.hasLost("b"); synctest.Wait() {
 				if time.Sleep(10 * time.Millisecond); time.Since(begun) > c.most {
 					t.Fatalf("%s: it is not lost after %v", name, time.Since(begun))
@@ -64,4 +74,39 @@ func TestLostNodeIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A controller counts from the time at which its node knew that a lease had ended, which was before it began.
+func TestNextControllerCountsFromTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		a, b, c := newNode(t, s, "a"), newNode(t, s, "b"), newNode(t, s, "c")
+		on := lead(t, s, a, b, c)
+		on.wants["x"] = placement.Want{Node: "b"}
+		if _, err := on.Start(t.Context(), launch("x", 1)); err != nil {
+			t.Fatal(err)
+		}
+		on.end()
+		if err := b.held().Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		known := leases.New(s, nil)
+		known.Look(t.Context(), []leases.Lease{{Node: "b", Epoch: b.held().Fence().Epoch}})
+		begun := time.Now()
+		b.set(func(m *machine) { m.unreachable = true })
+		time.Sleep(grace) // of the agent, and 1 s is left
+		next := leadKnowing(t, s, known, c, a, b)
+		defer func() { next.end() }()
+		if !next.hasLost("b") {
+			t.Error("nothing says that b is lost")
+		}
+		session, err := next.Adopt(t.Context(), "x")
+		if err != nil || session.Observe().Life != runtime.Dead {
+			t.Fatalf("%v, %v", session, err)
+		}
+		if took := time.Since(begun); took != grace+time.Second {
+			t.Errorf("its agent has ended after %v", took)
+		}
+	})
 }

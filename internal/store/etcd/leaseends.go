@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"strings"
 
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -9,11 +10,11 @@ import (
 var _ store.LeaseFollower = (*Store)(nil)
 
 // FollowLeases implements store.LeaseFollower.
-func (s *Store) FollowLeases(ctx context.Context, changed func()) error {
+func (s *Store) FollowLeases(ctx context.Context, changed func(string)) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		rev, err := s.current(ctx)
 		if err == nil {
-			changed() // what was missed
+			changed("") // what was missed
 			if s.followLeases(ctx, rev, changed) {
 				pause = minPause
 			}
@@ -25,7 +26,7 @@ func (s *Store) FollowLeases(ctx context.Context, changed func()) error {
 }
 
 // followLeases is FollowLeases after a revision, until the watch of etcd ends. It reports whether that has worked.
-func (s *Store) followLeases(ctx context.Context, rev int64, changed func()) (worked bool) {
+func (s *Store) followLeases(ctx context.Context, rev int64, changed func(string)) (worked bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from := s.leaseKey("")
@@ -39,8 +40,8 @@ func (s *Store) followLeases(ctx context.Context, rev int64, changed func()) (wo
 			return worked
 		}
 		worked = true
-		if len(changes.Events) > 0 {
-			changed()
+		for _, e := range changes.Events {
+			changed(strings.TrimPrefix(e.Key, from))
 		}
 	}
 }

@@ -10,20 +10,15 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
 )
 
-// A store tells that a lease was released or has expired, also when the member that it has asked first is killed.
+// A store tells which lease was released or has expired, also when the member that it has asked first is killed.
 func TestFollowLeases(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s, other := mustOpen(t, c.URL("coppice")), mustOpen(t, c.URL("coppice"))
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := make(chan struct{}, 1), make(chan error, 1)
+	told, ended := make(chan string, 100), make(chan error, 1)
 	go func() {
-		ended <- s.FollowLeases(ctx, func() {
-			select {
-			case told <- struct{}{}:
-			default:
-			}
-		})
+		ended <- s.FollowLeases(ctx, func(name string) { told <- name })
 	}()
 	hold := func(name string) store.Lease {
 		l, err := other.Acquire(t.Context(), name, 2*time.Second)
@@ -32,13 +27,16 @@ func TestFollowLeases(t *testing.T) {
 		}
 		return l
 	}
-	// await looks each time that something was told, and at no other time.
+	// await looks each time that something was told of the lease, and at no other time.
 	await := func(l store.Lease) {
 		t.Helper()
 		late := time.After(30 * time.Second)
 		for {
 			select {
-			case <-told:
+			case name := <-told:
+				if name != "" && name != l.Fence().Lease {
+					continue
+				}
 			case <-late:
 				t.Fatalf("nothing tells that lease %s has ended", l.Fence().Lease)
 			}

@@ -3,7 +3,6 @@ package fenced
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,14 +32,6 @@ func (s *Store) Close() error { return nil }
 
 // MaxOps returns how many operations an Apply may have; see store.MaxOpsOf.
 func (s *Store) MaxOps() int { return store.MaxOpsOf(s.Store) }
-
-// FollowLeases implements store.LeaseFollower, if the store can tell.
-func (s *Store) FollowLeases(ctx context.Context, changed func()) error {
-	if f, ok := s.Store.(store.LeaseFollower); ok {
-		return f.FollowLeases(ctx, changed)
-	}
-	return errors.ErrUnsupported
-}
 
 // String returns where the store is, for people.
 func (s *Store) String() string {
