@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -102,14 +103,16 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	if err != nil {
 		return err
 	}
-	working := newBackground()
-	defer working.end()
+	var working sync.WaitGroup
+	defer working.Wait()
+	work, quitWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer quitWork()
 	if m.Web != nil {
 		page := m.Web(m.loaded.Tree.Web, db, m.socket, self.Name())
 		answer(page.Register)
-		working.run(page.Run)
+		working.Go(func() { page.Run(work) })
 	}
-	working.run(func(ctx context.Context) { self.Run(ctx, db, m.Logger) })
+	working.Go(func() { self.Run(work, db, m.Logger) })
 	end := func() error { return nil }
 	defer func() { err = errors.Join(err, end()) }()
 	err = n.Run(ctx, func(ctx context.Context) (err error) {

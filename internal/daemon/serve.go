@@ -1,3 +1,5 @@
+// Package daemon is the process that runs a project on a machine: it holds the lock of the project, opens its store and
+// runtimes, answers on its socket, and runs a controller, in a fleet while this node is elected.
 package daemon
 
 import (
@@ -20,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/job"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -37,7 +40,7 @@ type ServeOptions struct {
 	Config  string // path of the coppice.toml or grove.toml
 	Version string
 	Logger  *slog.Logger
-	// Once, OnEvent and Output: see Options. A slow OnEvent or Output delays the end of Serve; a
+	// Once, OnEvent and Output: see controller.Options. A slow OnEvent or Output delays the end of Serve; a
 	// slow Output also blocks the agents that write.
 	Once    bool
 	OnEvent func(supervisor.Event)
@@ -52,9 +55,9 @@ type ServeOptions struct {
 	// a fleet.
 	Web func(w spec.Web, kept store.Store, socket, node string) Face
 	// Up is called once the controller answers, with the socket it answers on.
-	Up func(c *Controller, socket string)
+	Up func(c *controller.Controller, socket string)
 	// Ready is called once every agent has been started, or its start has failed.
-	Ready func(*Controller)
+	Ready func(*controller.Controller)
 	// Standby is called in a fleet each time that it is known why this node is not the controller, and Waiting while
 	// the daemon cannot work because the store of the fleet does not answer. They may be nil.
 	Standby, Waiting func(message string)
@@ -69,7 +72,7 @@ type Face interface {
 }
 
 // Serve runs the daemon of a project, from taking its lock to the end of its tree. The end of ctx
-// stops all agents in order; Controller.Stop can kill them. Its error is a config.Errors, a
+// stops all agents in order; Stop of the Controller can kill them. Its error is a config.Errors, a
 // *LockedError, a *sqlite.FileError, or the error that ended the tree.
 func Serve(ctx context.Context, o ServeOptions) (err error) {
 	files := load.New(o.Logger, o.Trace).In(o.Sandbox)
@@ -136,7 +139,7 @@ func Serve(ctx context.Context, o ServeOptions) (err error) {
 			o.Logger.Error("the socket failed", "error", err)
 		}
 	}
-	_, err = m.control(ctx, Options{Store: db, Runtimes: m.runtimes}, serve)
+	_, err = m.control(ctx, controller.Options{Store: db, Runtimes: m.runtimes}, serve)
 	return err
 }
 
@@ -205,16 +208,14 @@ func (e *openError) Unwrap() error { return e.error }
 // ctx stops all agents in order, or leaves them running if its cause is election.ErrLost or node.ErrKeeping. serve
 // answers requests until its context ends, and passes what command lines export to the receiver.
 func (m *machine) control(
-	ctx context.Context, o Options, serve func(context.Context, *api.Server, *otlp.Receiver),
+	ctx context.Context, o controller.Options, serve func(context.Context, *api.Server, *otlp.Receiver),
 ) (end ending, err error) {
 	tree := m.loaded.Tree
-	if m.Sandbox == nil { // which does not take the ports of the project
-		o.Metrics = tree.Metrics
-	}
 	o.Tree, o.Config, o.Load, o.Jobs, o.Logger, o.Version = tree, m.loaded.Config, m.load, m.jobs, m.Logger, m.Version
 	o.Once, o.OnEvent, o.Output, o.Work = m.Once, m.OnEvent, m.Output, m.project.RunRequests()
-	o.Traces, o.Socket, o.Admit = m.Sandbox == nil, m.socket, m.listener.Admit
-	c, err := Open(ctx, o)
+	o.Sandbox, o.Socket, o.Admit = m.Sandbox != nil, m.socket, m.listener.Admit
+	o.Lock, o.Restored, o.Watch, o.Hurry = m.lock, m.listener.Restored(), m.loaded.Watch, m.Hurry
+	c, err := controller.Open(ctx, o)
 	if err != nil {
 		return end, &openError{err}
 	}
@@ -228,79 +229,41 @@ func (m *machine) control(
 			quit(api.ErrNoController) // soon there is another one
 		}
 	}()
-	working.Go(func() { (&repairs{Controller: c, lock: m.lock, listener: m.listener}).run(serving) })
-	if c.metrics != nil {
-		working.Go(func() { c.metrics.Serve(serving, o.Metrics.Listen) })
-	}
-	if !m.Once && m.Sandbox == nil { // a person has started what runs once
-		c.background.run(c.runNotify)
-		c.background.run(c.deadman.Run)
-	}
-	working.Go(func() { c.health.RunWrapperProbes(serving, healthFleet{c}.interval) })
-	if !m.Once {
-		go c.reloader.Run(serving, m.loaded.Watch, m.Hurry) // which may hang with the file system
-	}
-	server := c.server()
+	working.Go(func() { c.Run(serving) })
+	server := c.Server()
 	if m.Web != nil && o.Node == nil { // in a fleet each node serves the page
 		page := m.Web(tree.Web, o.Store, m.socket, "")
 		page.Register(server)
 		working.Go(func() { page.Run(serving) })
 	}
-	working.Go(func() { serve(serving, server, otlp.New(c.agents.Caller, c.calls.Exported)) })
+	working.Go(func() { serve(serving, server, c.Exports()) })
 	if m.Up != nil {
 		m.Up(c, m.socket)
 	}
-	go c.tellReady(serving, m.Ready)
-	go watchdog(serving, func() error {
-		_, err := c.root.Count()
-		return err
-	})
-	end.asked = c.await(ctx)
-	end.kept = c.agents.IsDetaching()
-	return end, c.Err()
-}
-
-// await waits until the tree has ended, and ends it when ctx ends. It reports whether a person has asked for the end.
-func (c *Controller) await(ctx context.Context) (asked bool) {
+	go func() {
+		if c.Started(serving) == nil { // or it has ended before
+			m.ready(c)
+		}
+	}()
+	go watchdog(serving, c.Alive)
 	select {
 	case <-ctx.Done():
 	case <-c.Asked():
 	case <-c.Ended():
-		return false
 	}
-	cause := context.Cause(ctx)
-	lost, kept := errors.Is(cause, election.ErrLost), errors.Is(cause, node.ErrKeeping)
-	drained := errors.Is(cause, node.ErrDraining)
-	if !lost && !drained {
+	if cause := context.Cause(ctx); !errors.Is(cause, election.ErrLost) && !errors.Is(cause, node.ErrDraining) {
 		sd.SdNotify(false, sd.SdNotifyStopping)
 	}
-	select {
-	case <-ctx.Done():
-		c.opts.Logger.Info("stopping", "because", cause)
-		switch places := c.opts.Places; {
-		case c.asked.Load() || lost || kept || places == nil:
-		case drained:
-			c.agents.DetachSome(c.staysBehind) // the next controller takes them over
-		case places.HasAway():
-			c.agents.DetachSome(c.isAway)
-		}
-		c.fenced.Store(lost)
-		c.Stop(lost || kept)
-		<-c.Ended()
-	case <-c.Ended():
-	}
-	return c.asked.Load() // also meanwhile
+	end.asked = c.End(ctx)
+	end.kept = c.IsDetached()
+	return end, c.Err()
 }
 
-// tellReady calls ready and notifies systemd when the fleet has started.
-func (c *Controller) tellReady(ctx context.Context, ready func(*Controller)) {
-	if c.Started(ctx) != nil {
-		return // it has ended before
-	}
-	c.metrics.Started()
+// ready calls Ready and notifies systemd when the fleet has started.
+func (m *machine) ready(c *controller.Controller) {
 	sd.SdNotify(false, sd.SdNotifyReady)
-	if ready != nil {
-		ready(c)
+	if m.Ready != nil {
+		m.Ready(c)
 	}
 	debug.FreeOSMemory() // a daemon at rest makes too little garbage to return soon what the starts have used
 }

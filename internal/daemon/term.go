@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
@@ -13,7 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
-	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/fenced"
@@ -88,13 +89,15 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 		}
 		runtimes = append(runtimes, rt)
 	}
-	looking := newBackground()
-	defer looking.end()
-	looking.run(places.Run)
-	end, err := m.control(ctx, Options{
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	work, quit := context.WithCancel(context.WithoutCancel(ctx))
+	defer quit()
+	looking.Go(func() { places.Run(work) })
+	end, err := m.control(ctx, controller.Options{
 		Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost, Far: others.callsOn,
 	}, func(ctx context.Context, s *api.Server, received *otlp.Receiver) {
-		looking.run(func(context.Context) { n.Lead(ctx, mine, fence.Epoch) })
+		looking.Go(func() { n.Lead(ctx, mine, fence.Epoch) })
 		s.ServeForwarded(ctx, func(h http.Handler) {
 			if h != nil {
 				h = otlp.Accept(received, h)
@@ -108,22 +111,6 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 		}
 	}
 	return end, err
-}
-
-// followLost logs the loss of nodes, until ctx ends.
-func (c *Controller) followLost(ctx context.Context) {
-	for {
-		select {
-		case name := <-c.opts.Lost:
-			c.log.Append(event.Event{
-				Type: event.NodeLost, Actor: "controller",
-				Message: fmt.Sprintf("node %s is lost: its lease has ended; its agents are started elsewhere when "+
-					"they have had time to stop", name),
-			}.With(map[string]any{"node": name}))
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // stopHere stops all agents of this node, and returns when none runs.

@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -166,7 +166,7 @@ func (r *Remote) look(ctx context.Context, note func(string), do func(context.Co
 	if err != nil { // the client was for an agent's socket
 		return down
 	}
-	records, err := daemon.OpenRecords(ctx, file)
+	records, err := controller.OpenRecords(ctx, file)
 	if locked, ok := errors.AsType[*project.LockedError](err); ok {
 		return fmt.Errorf("%w\nprocess %d has the project and does not answer; it is starting or stopping", down,
 			locked.Holder.PID)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/journal"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -78,7 +78,7 @@ func (v *PlainView) Output(path string, _ uint64, line proc.Line) {
 
 func (v *PlainView) Order(e event.Event) { v.WriteLine(show.OrderLine(e, v.paint)) }
 
-func (v *PlainView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
+func (v *PlainView) Watch(ctx context.Context, _ *controller.Controller) { <-ctx.Done() }
 
 func (v *PlainView) Close(summary []string) error {
 	for _, line := range summary {
@@ -146,7 +146,7 @@ func (v *JSONView) Order(e event.Event) {
 	v.Put(Record{Time: e.Time, Type: string(e.Type), Path: e.Path, Message: e.Message, Data: e.Data})
 }
 
-func (v *JSONView) Watch(ctx context.Context, _ *daemon.Controller) { <-ctx.Done() }
+func (v *JSONView) Watch(ctx context.Context, _ *controller.Controller) { <-ctx.Done() }
 
 func (v *JSONView) Close([]string) error { return v.LineWriter.Close() }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/foreground"
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
@@ -136,7 +137,7 @@ func (v *chaosView) Event(e supervisor.Event) {
 func (v *chaosView) Output(string, uint64, proc.Line) {}
 
 // Watch shows the events of the quota.
-func (v *chaosView) Watch(ctx context.Context, c *daemon.Controller) {
+func (v *chaosView) Watch(ctx context.Context, c *controller.Controller) {
 	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"quota.*"}}, Follow: true}) {
 		if err != nil {
 			return

@@ -22,6 +22,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/top"
 	"github.com/coppice-dev/coppice/internal/config"
 	"github.com/coppice-dev/coppice/internal/config/grove"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/fakeagent"
@@ -109,7 +110,7 @@ type view interface {
 	// Order shows an event of an order.
 	Order(e event.Event)
 	// Watch shows the fleet until ctx is done.
-	Watch(ctx context.Context, c *daemon.Controller)
+	Watch(ctx context.Context, c *controller.Controller)
 	// Close shows remaining output, and then the summary.
 	Close(summary []string) error
 }
@@ -152,7 +153,7 @@ func runFleet(
 		sum.note(e)
 		v.Event(e)
 	}
-	o.Up = func(c *daemon.Controller, _ string) {
+	o.Up = func(c *controller.Controller, _ string) {
 		shown.Go(func() { v.Watch(watching, c) })
 		shown.Go(func() { showOrders(watching, c, began, v) })
 	}
@@ -183,7 +184,7 @@ func runFleet(
 }
 
 // showOrders shows the events of orders since the start of a run.
-func showOrders(ctx context.Context, c *daemon.Controller, began time.Time, v view) {
+func showOrders(ctx context.Context, c *controller.Controller, began time.Time, v view) {
 	for e, err := range c.Events(ctx, event.Query{Filter: event.Filter{Types: []string{"order.*"}}, Follow: true}) {
 		if err != nil {
 			return // the run has ended; errors of the event log are not shown
@@ -200,7 +201,7 @@ func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions)
 	defer release()
 	up := o.Up
 	o.Version = command.Version()
-	o.Up = func(c *daemon.Controller, socket string) {
+	o.Up = func(c *controller.Controller, socket string) {
 		stop.Control(c)
 		up(c, socket)
 	}

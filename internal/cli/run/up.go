@@ -27,6 +27,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/config"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/daemon"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
@@ -115,7 +116,7 @@ func upDry(s *command.Streams, path string) error {
 		if p.InFleet() {
 			return command.Exit(command.ExitNoDaemon, project.ErrFleet)
 		}
-		pass, err := daemon.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
+		pass, err := controller.Preview(ctx, path, slog.New(slog.NewTextHandler(s.Err, nil)))
 		if err != nil {
 			return coded(err)
 		}
@@ -197,11 +198,11 @@ func up(s *command.Streams, path string) error {
 				Client: api.Dial(socket), File: path, By: command.UserName(), Logger: logger, Store: kept, Node: node,
 			})
 		},
-		Up: func(c *daemon.Controller, socket string) {
+		Up: func(c *controller.Controller, socket string) {
 			fmt.Fprintf(s.Out, "up, process %d, socket %s\n", os.Getpid(), socket)
 			go printEvents(printing, s.Out, c)
 		},
-		Ready: func(c *daemon.Controller) {
+		Ready: func(c *controller.Controller) {
 			delay := readyDelay
 			if nodes, err := c.Model().Nodes(context.Background(), ""); err == nil {
 				delay = delayOf(nodes, time.Now())
@@ -243,7 +244,7 @@ func coded(err error) error {
 
 // printEvents prints the events of a controller, a line each. In a fleet, those of the controllers of other nodes
 // follow in the same log.
-func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
+func printEvents(ctx context.Context, w io.Writer, c *controller.Controller) {
 	started := false
 	for e, err := range c.Events(ctx, event.Query{After: c.Before(), Follow: true}) {
 		if err != nil || started && e.Type == event.ControllerStarted {
@@ -258,7 +259,7 @@ func printEvents(ctx context.Context, w io.Writer, c *daemon.Controller) {
 }
 
 // summaryOf summarizes the fleet in a line.
-func summaryOf(c *daemon.Controller, st status.Status) string {
+func summaryOf(c *controller.Controller, st status.Status) string {
 	total := 0
 	for _, n := range st.Summary {
 		total += n
@@ -283,7 +284,7 @@ const maxStopped = 5
 
 // stoppedByHand returns the paths of nodes that only a start brings back, without those in a
 // stopped supervisor.
-func stoppedByHand(c *daemon.Controller) (paths []string) {
+func stoppedByHand(c *controller.Controller) (paths []string) {
 	nodes, err := c.Model().Nodes(context.Background(), "")
 	if err != nil {
 		return nil

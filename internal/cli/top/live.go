@@ -21,7 +21,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cli/show"
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/control"
-	"github.com/coppice-dev/coppice/internal/daemon"
+	"github.com/coppice-dev/coppice/internal/controller"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -126,7 +126,7 @@ func displayLine(text string) string {
 }
 
 // nodes returns the current tree; nil once it has ended.
-func (v *Live) nodes(c *daemon.Controller) []status.Node {
+func (v *Live) nodes(c *controller.Controller) []status.Node {
 	all, err := c.Model().Nodes(context.Background(), "")
 	if err != nil || len(all) <= 1 {
 		return nil
@@ -183,7 +183,7 @@ func (v *Live) newest(n int) []string {
 
 func (v *Live) Order(e event.Event) { v.add(show.OrderLine(e, v.paint)) }
 
-func (v *Live) Watch(ctx context.Context, c *daemon.Controller) {
+func (v *Live) Watch(ctx context.Context, c *controller.Controller) {
 	m := &liveModel{view: v, fleet: c, nodes: v.nodes(c), began: time.Now()}
 	p := tea.NewProgram(m, tea.WithInput(v.in), tea.WithOutput(v.out), tea.WithoutSignalHandler())
 	quit := context.AfterFunc(ctx, func() { p.Send(endMsg{}) })
@@ -205,7 +205,7 @@ func (v *Live) Close(summary []string) error {
 // liveModel is the Bubble Tea model of Live.
 type liveModel struct {
 	view          *Live
-	fleet         *daemon.Controller
+	fleet         *controller.Controller
 	nodes         []status.Node
 	began         time.Time
 	width, height int
