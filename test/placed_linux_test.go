@@ -27,6 +27,7 @@ func TestPlaced(t *testing.T) {
 		"user":         testPlacedUser,
 		"one is ended": testPlacedEnded,
 		"removed":      testPlacedRemoved,
+		"wrapped":      testPlacedWrapped,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -415,4 +416,34 @@ func awaitLines(t *testing.T, file string, want []string) {
 		}
 		return ""
 	})
+}
+
+// An agent on another node whose program has ended below a shell has crashed.
+func testPlacedWrapped(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	first, second := m.all[0], m.all[1]
+	die := fifo(t, second.dir, "die")
+	write(t, filepath.Join(second.dir, "brain.sh"), `echo "I am here"; read x < die; echo "I can see a light"`)
+	for _, n := range m.all {
+		n.rewrite(`[daemon]
+patrol_interval = "100ms"
+`, m.toml, agentTOML("wrapped", "sh ./brain.sh; exec sleep 100000", `node = "n2"`, `process_names = ["brain.sh"]`,
+			`ready = { log = "I am here" }`, `backoff = { kind = "fixed", base = "5m" }`),
+			agentTOML("other", "exec sleep 100000", `node = "n2"`, `process_names = ["sleep"]`))
+	}
+	m.startWith("zone=eu")
+	first.awaitState("t/wrapped", "running")
+	before := first.awaitState("t/other", "running")
+	die()
+	first.awaitState("t/wrapped", "restarting")
+	first.says([]string{"explain", "wrapped"}, "none of its processes is brain.sh, while its wrapper still runs")
+	if crashed := first.events(event.AgentCrashed, "t/wrapped"); len(crashed) != 1 ||
+		!strings.Contains(string(crashed[0].Data), "I can see a light") {
+		t.Errorf("%+v", crashed)
+	}
+	if n := first.node("t/other"); n.Host != "n2" || n.State != "running" || n.Incarnation != before.Incarnation {
+		t.Errorf("one whose program runs: %+v, was %+v", n, before)
+	}
+	first.do("down")
+	m.checkDown()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,8 @@ type Options struct {
 	Places *placing.Places
 	// Far follows calls of command lines on another node; nil if there is no fleet.
 	Far func(node string) *far.Client
+	// Transport reaches what another node answers to nodes; nil if there is no fleet.
+	Transport func(node string) http.RoundTripper
 	// Lost gives the names of nodes of the fleet that are lost; nil if there is no fleet.
 	Lost <-chan string
 	// Output receives the lines that hooks of agents write; it may be nil.

@@ -20,6 +20,7 @@ func newHealth(c *Controller) *health.Monitor {
 		Append:    func(e event.Event) { c.log.Append(e) },
 		Reconcile: c.loop.Enqueue,
 		Go:        c.background.run,
+		Programs:  machines{c}.programs,
 		Logger:    c.opts.Logger,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
 	"github.com/coppice-dev/coppice/internal/event"
+	"github.com/coppice-dev/coppice/internal/health/programs"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -66,8 +67,6 @@ func needsController(a *spec.Agent) string {
 		return "an Aidefile"
 	case a.Pipeline != nil:
 		return "a pipeline"
-	case len(a.ProcessNames) > 0:
-		return "process_names"
 	}
 	return ""
 }
@@ -98,6 +97,14 @@ func (m machines) callsOf(path string) *far.Client {
 		return m.c.opts.Far(place.Node)
 	}
 	return nil
+}
+
+// programs reports for processes of a node whether programs run in them.
+func (m machines) programs(ctx context.Context, node string, all []programs.Wanted) (map[int]bool, error) {
+	if node == "" || m.c.opts.Places == nil {
+		return programs.Here(all)
+	}
+	return programs.There(ctx, m.c.opts.Transport(node), all)
 }
 
 // hostOf returns the machine on which an agent runs, or has run last.

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/remote"
+	"github.com/coppice-dev/coppice/internal/health/programs"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -33,11 +34,13 @@ type peers struct {
 	clients  map[string]*remote.Client             // by node
 	runtimes map[string]map[string]runtime.Runtime // by node and kind
 	calls    map[string]*far.Client                // by node
+	ways     map[string]*http.Transport            // by node
 }
 
 func newPeers(n *node.Node, fence store.Fence, logger *slog.Logger) *peers {
 	return &peers{node: n, fence: fence, logger: logger, clients: make(map[string]*remote.Client),
-		runtimes: make(map[string]map[string]runtime.Runtime), calls: make(map[string]*far.Client)}
+		runtimes: make(map[string]map[string]runtime.Runtime), calls: make(map[string]*far.Client),
+		ways: make(map[string]*http.Transport)}
 }
 
 // runtime returns a runtime of another node.
@@ -62,16 +65,27 @@ func (p *peers) callsOn(name string) *far.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls[name] == nil {
-		p.calls[name] = far.NewClient(far.ClientOptions{
-			Node: name, Logger: p.logger, Transport: &http.Transport{
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					return p.node.Dial(ctx, name)
-				},
-				IdleConnTimeout: 30 * time.Second, // less than that of the server
-			},
-		})
+		p.calls[name] = far.NewClient(far.ClientOptions{Node: name, Logger: p.logger, Transport: p.way(name)})
 	}
 	return p.calls[name]
+}
+
+// transport reaches what another node answers to nodes.
+func (p *peers) transport(name string) http.RoundTripper {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.way(name)
+}
+
+// way is transport. It needs mu.
+func (p *peers) way(name string) *http.Transport {
+	if p.ways[name] == nil {
+		p.ways[name] = &http.Transport{
+			DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return p.node.Dial(ctx, name) },
+			IdleConnTimeout: 30 * time.Second, // less than that of the server
+		}
+	}
+	return p.ways[name]
 }
 
 // close closes the connections. The agents go on.
@@ -83,6 +97,9 @@ func (p *peers) close() {
 	}
 	for _, c := range p.calls {
 		c.Close()
+	}
+	for _, w := range p.ways {
+		w.CloseIdleConnections()
 	}
 }
 
@@ -103,6 +120,7 @@ func (m *machine) share(n *node.Node, db store.Store) (end func()) {
 	routes.Handle(remote.Path, s)
 	routes.Handle(remote.Path+"/", s)
 	routes.Handle(far.Path, mtls.Require(n.View().Admit, calls))
+	routes.Handle(programs.Path, mtls.Require(n.View().Admit, http.HandlerFunc(programs.Serve)))
 	n.Share(routes)
 	return func() {
 		calls.Close()

@@ -96,6 +96,7 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 	looking.Go(func() { places.Run(work) })
 	end, err := m.control(ctx, controller.Options{
 		Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost, Far: others.callsOn,
+		Transport: others.transport,
 	}, func(ctx context.Context, s *api.Server, received *otlp.Receiver) {
 		looking.Go(func() { n.Lead(ctx, mine, fence.Epoch) })
 		s.ServeForwarded(ctx, func(h http.Handler) {

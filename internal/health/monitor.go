@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/health/liveness"
+	"github.com/coppice-dev/coppice/internal/health/programs"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/token"
@@ -56,7 +57,9 @@ type Options struct {
 	Append    func(event.Event)                    // writes to the event log
 	Reconcile func()                               // requests a reconciliation, which calls FailIdle for idle agents
 	Go        func(work func(ctx context.Context)) // runs work in the background
-	Logger    *slog.Logger
+	// Programs reports for processes of a node whether programs run in them; see programs.Here.
+	Programs func(ctx context.Context, node string, all []programs.Wanted) (map[int]bool, error)
+	Logger   *slog.Logger
 }
 
 // Monitor watches the incarnations of all agents.

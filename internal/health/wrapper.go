@@ -3,13 +3,13 @@ package health
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/health/programs"
 	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
@@ -73,39 +73,44 @@ type probed struct {
 }
 
 func (m *Monitor) probeWrappers(ctx context.Context) {
-	living := make(map[proc.Identity]probed)
-	var ids []proc.Identity
+	byNode := make(map[string][]probed)
 	for _, i := range m.started() {
 		a := m.opts.Fleet.Spec(i.who.Path)
 		if a == nil || len(a.ProcessNames) == 0 {
 			continue
 		}
 		o := i.agent.Session().Observe()
-		if o.Life != runtime.Alive || o.PID <= 0 || o.Node != "" {
-			continue
-		}
-		if id, err := proc.Identify(o.PID); err == nil {
-			living[id] = probed{i, a, o}
-			ids = append(ids, id)
+		if o.Life == runtime.Alive && o.PID > 0 {
+			byNode[o.Node] = append(byNode[o.Node], probed{i, a, o})
 		}
 	}
-	if len(ids) == 0 {
-		return
+	var probing sync.WaitGroup
+	for node, all := range byNode {
+		probing.Go(func() { m.probeOn(ctx, node, all) })
 	}
-	programs, err := proc.Programs(ids)
+	probing.Wait()
+}
+
+// probeOn checks incarnations on a node.
+func (m *Monitor) probeOn(ctx context.Context, node string, all []probed) {
+	wanted := make([]programs.Wanted, len(all))
+	for i, p := range all {
+		wanted[i] = programs.Wanted{PID: p.observed.PID, Names: p.spec.ProcessNames}
+	}
+	runs, err := m.opts.Programs(ctx, node, wanted)
 	if err != nil {
-		m.opts.Logger.Debug("cannot list running programs", "error", err)
+		m.opts.Logger.Debug("it is not known which programs run", "node", node, "error", err)
 		return
 	}
-	for id, p := range living {
-		all, known := programs[id]
+	for _, p := range all {
+		is, known := runs[p.observed.PID]
 		if !known {
 			continue
 		}
 		if p.wrapper == nil {
 			p.wrapper = &wrapperProbe{seen: showsReady(p.spec)}
 		}
-		if p.wrapper.update(runsAny(all, p.spec.ProcessNames), time.Since(p.observed.StartedAt)) {
+		if p.wrapper.update(is, time.Since(p.observed.StartedAt)) {
 			failWrapper(ctx, p.agent, p.spec.ProcessNames)
 		}
 	}
@@ -128,15 +133,6 @@ func (m *Monitor) started() (all []*Incarnation) {
 func showsReady(a *spec.Agent) bool {
 	r := a.Ready
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
-}
-
-// maxComm is the length to which the kernel cuts the name of a program, in bytes.
-const maxComm = 15
-
-func runsAny(programs, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		return slices.Contains(programs, name) || len(name) > maxComm && slices.Contains(programs, name[:maxComm])
-	})
 }
 
 // lastLines is the number of output lines that a ProgramGoneError keeps.

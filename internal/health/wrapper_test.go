@@ -1,7 +1,6 @@
 package health
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -25,24 +24,6 @@ func TestWrapperProbe(t *testing.T) {
 			if got := p.update(u.runs, u.at); got != u.gone {
 				t.Errorf("%s: update %d says gone: %v", name, i, got)
 			}
-		}
-	}
-}
-
-func TestRunsAny(t *testing.T) {
-	long := "a-very-long-name-of-a-program"
-	for _, c := range []struct {
-		programs, names string
-		want            bool
-	}{
-		{"sh node claude", "claude", true},
-		{"sh", "claude node", false},
-		{"", "claude", false},
-		{long[:15], long, true},
-		{"claudette", "claude", false},
-	} {
-		if got := runsAny(strings.Fields(c.programs), strings.Fields(c.names)); got != c.want {
-			t.Errorf("%q among %q: %v", c.names, c.programs, got)
 		}
 	}
 }
