@@ -81,10 +81,14 @@ func (l *Link) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 	})
 	resp, err := t.transport.RoundTrip(r.WithContext(ctx))
-	if err != nil && t.ctx.Err() != nil && r.Context().Err() == nil && !errors.Is(err, api.ErrNoController) {
-		err = fmt.Errorf("the controller was replaced: %w", err)
+	if t.ctx.Err() == nil || r.Context().Err() != nil || errors.Is(err, api.ErrNoController) {
+		return resp, err
 	}
-	return resp, err
+	if err == nil { // what a server answers to a request that is given up is no answer
+		resp.Body.Close()
+		err = t.ctx.Err()
+	}
+	return nil, fmt.Errorf("the controller was replaced: %w", err)
 }
 
 // Timeouts of connections between nodes. A node that is cut off must not make commands hang.
