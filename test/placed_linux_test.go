@@ -28,6 +28,7 @@ func TestPlaced(t *testing.T) {
 		"one is ended": testPlacedEnded,
 		"removed":      testPlacedRemoved,
 		"wrapped":      testPlacedWrapped,
+		"other files":  testPlacedOtherFiles,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -445,5 +446,47 @@ patrol_interval = "100ms"
 		t.Errorf("one whose program runs: %+v, was %+v", n, before)
 	}
 	first.do("down")
+	m.checkDown()
+}
+
+// The fleet says which nodes have other files than the controller, and when these count.
+func testPlacedOtherFiles(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	for _, n := range m.all {
+		n.rewrite(m.toml)
+	}
+	m.startWith("zone=eu")
+	first, second := m.all[0], m.all[1]
+	says := func(on *machine, want bool, args ...string) {
+		t.Helper()
+		await(t, waitTimeout, func() string {
+			if out := on.do(args...); strings.Contains(out, "ready, other files") != want {
+				return out
+			}
+			return ""
+		})
+	}
+	says(first, false, "node", "ls")
+	second.rewrite(m.toml, agentTOML("more", calmScript))
+	says(second, true, "node", "ls")
+	says(first, true, "status")
+	second.says([]string{"node", "show", "n2"}, "differ from those of the controller")
+	first.rewrite(m.toml, agentTOML("more", calmScript), agentTOML("most", calmScript))
+	first.do("reload")
+	first.awaitState("t/most", "running")
+	first.do("down", "--local")
+	m.awaitOn(second)
+	started := second.events(event.ControllerStarted, "")
+	if last := started[len(started)-1].Message; !strings.Contains(last, "differ from those on node n1") {
+		t.Error(last)
+	}
+	second.awaitState("t/more", "running")
+	await(t, waitTimeout, func() string {
+		if out := second.do("ps"); strings.Contains(out, "t/most") {
+			return out
+		}
+		return ""
+	})
+	second.do("down")
 	m.checkDown()
 }

@@ -141,6 +141,9 @@ func TestRevision(t *testing.T) {
 	if first != revision() || len(first) != 64 {
 		t.Fatalf("got %q and then another", first)
 	}
+	if l, _ := LoadUnchecked(filepath.Join(configtest.Project(t, split), "coppice.toml")); l.Revision != first {
+		t.Error("in another directory it is another one")
+	}
 	seen := map[string]string{first: "the first"}
 	for _, change := range []struct{ file, text string }{
 		{"agents/new.toml", "# new\n"}, {"daemon.toml", "[daemon]\n"}, {"agents/web.toml", "not TOML"}, {"coppice.toml", "# nothing\n"},

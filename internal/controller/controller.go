@@ -102,6 +102,8 @@ type Options struct {
 	Far func(node string) *far.Client
 	// Transport reaches what another node answers to nodes; nil if there is no fleet.
 	Transport func(node string) http.RoundTripper
+	// DiffersFrom is the node of the last controller, if that had other files of the project.
+	DiffersFrom string
 	// Lost gives the names of nodes of the fleet that are lost; nil if there is no fleet.
 	Lost <-chan string
 	// Output receives the lines that hooks of agents write; it may be nil.
@@ -331,10 +333,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 		return err
 	}
 	adopted := len(c.agents.Adoptions())
-	c.log.Append(event.Event{
-		Type: event.ControllerStarted, Actor: "controller",
-		Message: fmt.Sprintf("controller %d started, agents taken over: %d", os.Getpid(), adopted),
-	}.With(map[string]any{"pid": os.Getpid(), "adopted": adopted, "version": c.opts.Version}), agent.MarkRunning())
+	c.log.Append(c.startEvent(adopted), agent.MarkRunning())
 	root := *f.Root
 	root.OnEvent = c.event
 	c.root, err = supervisor.Launch(context.WithoutCancel(ctx), root)
@@ -366,6 +365,21 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	c.triggers.Apply()
 	go c.wait()
 	return nil
+}
+
+// startEvent says that the controller has started.
+func (c *Controller) startEvent(adopted int) event.Event {
+	e := event.Event{
+		Type: event.ControllerStarted, Actor: "controller",
+		Message: fmt.Sprintf("controller %d started, agents taken over: %d", os.Getpid(), adopted),
+	}
+	data := map[string]any{"pid": os.Getpid(), "adopted": adopted, "version": c.opts.Version}
+	if from := c.opts.DiffersFrom; from != "" {
+		e.Message += fmt.Sprintf("; the files of the project here differ from those on node %s, where the last "+
+			"controller was, and count now", from)
+		data["files_differ_from"] = from
+	}
+	return e.With(data)
 }
 
 // epochOf returns the name of the history of a store. That of a memory store begins with each daemon.

@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/election"
 	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
+	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/reconcile"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -90,6 +91,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var n *node.Node
+	files := newProjectFiles(m.Config, m.loaded.Config.Revision, m.Logger)
 	err = m.untilAnswered(ctx, self, link, func() (err error) {
 		if err := member.CheckProject(ctx, db, m.loaded.Tree.Root.Name, m.Config); err != nil {
 			return err
@@ -97,7 +99,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 		if _, err := self.Renew(ctx, db, time.Now()); err != nil {
 			return err
 		}
-		n, err = m.openNode(ctx, self, db, listener, link)
+		n, err = m.openNode(ctx, self, files, db, listener, link)
 		return err
 	})
 	if err != nil {
@@ -113,6 +115,7 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 		working.Go(func() { page.Run(work) })
 	}
 	working.Go(func() { self.Run(work, db, m.Logger) })
+	go files.run(work, m.loaded.Watch, n.InfoChanged) // which may hang with the file system
 	end := func() error { return nil }
 	defer func() { err = errors.Join(err, end()) }()
 	err = n.Run(ctx, func(ctx context.Context) (err error) {
@@ -137,11 +140,13 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 
 // openNode makes this machine ready to be a node.
 func (m *machine) openNode(
-	ctx context.Context, self *member.Member, db store.Store, listener net.Listener, link *node.Link,
+	ctx context.Context, self *member.Member, files *projectFiles, db store.Store, listener net.Listener,
+	link *node.Link,
 ) (*node.Node, error) {
 	var n *node.Node
 	n, err := node.Open(ctx, node.Options{
-		Name: self.Name(), Info: self.Info(m.Version), Current: self.Current, Listener: listener,
+		Name: self.Name(), Info: func() registry.Info { return self.Info(m.Version, files.Revision()) },
+		Current: self.Current, Listener: listener,
 		Join: self.JoinHandler(db, m.Logger), Store: db, Link: link, TTL: election.DefaultTTL,
 		LeaseFile: filepath.Join(m.project.Node(), "leases.json"), DeadlineFile: m.project.DeadlineFile(),
 		Standby: func(why string) {

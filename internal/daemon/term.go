@@ -59,6 +59,13 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 			loaded.Err)
 	}
 	m.exports.move(m.loaded.Tree.OTLP.Listen)
+	differs := ""
+	if last, ok := n.View().Get(n.LastController()); ok && last.Name != n.Name() &&
+		last.HasOther(m.loaded.Config.Revision) {
+		differs = last.Name
+		m.Logger.Warn("the files of the project here differ from those of the last controller, and count now", "last",
+			last.Name)
+	}
 	lost := make(chan string, 16)
 	others := newPeers(n, fence, m.Logger)
 	defer others.close()
@@ -96,7 +103,7 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 	looking.Go(func() { places.Run(work) })
 	end, err := m.control(ctx, controller.Options{
 		Store: mine, Runtimes: runtimes, Node: n, Places: places, Lost: lost, Far: others.callsOn,
-		Transport: others.transport,
+		Transport: others.transport, DiffersFrom: differs,
 	}, func(ctx context.Context, s *api.Server, received *otlp.Receiver) {
 		looking.Go(func() { n.Lead(ctx, mine, fence.Epoch) })
 		s.ServeForwarded(ctx, func(h http.Handler) {

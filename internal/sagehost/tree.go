@@ -95,6 +95,9 @@ func sourcesOf(p *load.Program, info *check.Info) Sources {
 	}
 	for i, m := range info.Modules {
 		name := s.Files[i] // not as in diagnostics, which depends on the working directory
+		if rel, err := filepath.Rel(filepath.Dir(s.Files[0]), name); err == nil {
+			name = rel // the same on another machine
+		}
 		fmt.Fprintf(sum, "%d %s %d\n%s\n", len(name), name, len(m.File.Text), m.File.Text)
 	}
 	s.Revisions = []string{hex.EncodeToString(sum.Sum(nil))}

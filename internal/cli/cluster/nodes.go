@@ -39,7 +39,8 @@ func newNodeList(s *command.Streams) *cobra.Command {
 		Short:   "List the nodes of the fleet",
 		Long: `List the nodes of the fleet. AGENTS are those that run on a node, or have run there last.
 A node that is lost was stopped, or is cut off from the store: its agents have stopped, or do
-so within their grace.`,
+so within their grace. One with other files has a coppice.toml, or a file that it names, that
+differs from that of the controller: after a takeover by it, its own files count.`,
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all := []nodes.Info{}
@@ -149,7 +150,7 @@ func nodeTable(all []nodes.Info, p terminal.Paint, width int) []string {
 	var rows [][]string
 	for _, n := range all {
 		rows = append(rows, []string{
-			n.Name, show.NodeState(n.State, n.Controller), show.AgentsOn(len(n.Paths), n.Capacity),
+			n.Name, show.NodeState(n.State, n.Controller, n.OtherFiles), show.AgentsOn(len(n.Paths), n.Capacity),
 			terminal.Cell(n.Address), terminal.Cell(show.Labels(n.Labels)), terminal.Cell(n.Version),
 		})
 	}
@@ -164,7 +165,7 @@ func nodeTable(all []nodes.Info, p terminal.Paint, width int) []string {
 
 // nodeLines shows one node.
 func nodeLines(n nodes.Info, now time.Time, p terminal.Paint, width int) []string {
-	state := show.PaintNode(p, n.State, show.NodeState(n.State, n.Controller))
+	state := show.PaintNode(p, n.State, show.NodeState(n.State, n.Controller, n.OtherFiles))
 	lines := []string{p.Bold(plaintext.Line(n.Name)) + " " + state}
 	field := func(label, text string) {
 		if text != "" {
@@ -175,6 +176,10 @@ func nodeLines(n nodes.Info, now time.Time, p terminal.Paint, width int) []strin
 	field("address", n.Address)
 	field("labels", show.Labels(n.Labels))
 	field("version", n.Version)
+	if n.OtherFiles {
+		field("files", "differ from those of the controller, which count until this node takes over: "+
+			"make them the same")
+	}
 	field("joined", terminal.Clock(n.Joined, now))
 	field("agents", show.AgentsOn(len(n.Paths), n.Capacity))
 	for _, path := range n.Paths {

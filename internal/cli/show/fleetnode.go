@@ -12,12 +12,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
-// NodeState returns the state of a node of the fleet, with whether it is the controller.
-func NodeState(s nodes.State, controller bool) string {
+// NodeState returns the state of a node of the fleet, with whether it is the controller, and has other files than that.
+func NodeState(s nodes.State, controller, otherFiles bool) string {
+	text := string(s)
 	if controller {
-		return string(s) + ", controller"
+		text += ", controller"
 	}
-	return string(s)
+	if otherFiles {
+		text += ", other files"
+	}
+	return text
 }
 
 // PaintNode paints a text about a node of the fleet.
@@ -76,7 +80,7 @@ func FleetNodes(all []nodes.Summary, p terminal.Paint) (lines []string) {
 		shown = shown[:maxFleetNodes]
 	}
 	for _, n := range shown {
-		text := n.Name + " " + PaintNode(p, n.State, NodeState(n.State, n.Controller))
+		text := n.Name + " " + PaintNode(p, n.State, NodeState(n.State, n.Controller, n.OtherFiles))
 		switch {
 		case n.Capacity > 0:
 			text += ", " + AgentsOn(n.Agents, n.Capacity) + " agents"

@@ -31,8 +31,9 @@ func TestFleetNodes(t *testing.T) {
 			{Name: "a", State: nodes.Ready, Controller: true, Agents: 3},
 			{Name: "b", State: nodes.Draining, Agents: 1, Labels: map[string]string{"zone": "eu", "gpu": ""}},
 			{Name: "c", State: nodes.Lost, Capacity: 5},
-		}, []string{"3: 1 draining, 1 lost, 1 ready", "a ready, controller, 3 agents",
-			"b draining, 1 agent, gpu= zone=eu", "c lost, 0 of 5 agents"}},
+			{Name: "d", State: nodes.Ready, OtherFiles: true},
+		}, []string{"4: 1 draining, 1 lost, 2 ready", "a ready, controller, 3 agents",
+			"b draining, 1 agent, gpu= zone=eu", "c lost, 0 of 5 agents", "d ready, other files"}},
 		{"many", many, append(want, "and 4 more: coppice node ls")},
 	} {
 		if got := FleetNodes(tt.nodes, terminal.NewPaint(false)); !slices.Equal(got, tt.want) {

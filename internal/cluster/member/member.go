@@ -82,7 +82,9 @@ func (m *Member) Settings() Settings {
 }
 
 // Info returns what the node announces to the others.
-func (m *Member) Info(version string) registry.Info { return m.node.settings.info(version) }
+func (m *Member) Info(version, files string) registry.Info {
+	return m.node.settings.info(version, files)
+}
 
 // Location returns where the store of the fleet is.
 func (m *Member) Location() etcd.Location { return m.node.location.In(m.dir) }

@@ -118,12 +118,12 @@ func (s Settings) check() error {
 	if _, _, err := splitListen(s.Listen); err != nil {
 		return err
 	}
-	return s.info("").Check()
+	return s.info("", "").Check()
 }
 
-func (s Settings) info(version string) registry.Info {
+func (s Settings) info(version, files string) registry.Info {
 	return registry.Info{
-		Address: s.Advertise, Labels: maps.Clone(s.Labels), Capacity: s.Capacity, Version: version,
+		Address: s.Advertise, Labels: maps.Clone(s.Labels), Capacity: s.Capacity, Version: version, Files: files,
 	}
 }
 

@@ -41,7 +41,7 @@ var (
 // Options of a Node. All but Standby are required.
 type Options struct {
 	Name     string
-	Info     registry.Info
+	Info     func() registry.Info // what the others are told; see InfoChanged
 	Current  func() *identity.Identity
 	Listener net.Listener // for other nodes, without TLS
 	Join     http.Handler // for machines that join
@@ -71,6 +71,7 @@ type Node struct {
 	leases     leaseFile
 	controller *follower
 	announced  sync.Once
+	news       chan struct{} // holds a token if the others are to be told anew
 	readied    chan struct{} // closed when ready has returned, and the node is announced
 	api        mounted
 	shared     atomic.Pointer[http.Handler] // for other nodes
@@ -91,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{o: o, view: view, until: until, leases: leaseFile{path: o.LeaseFile}, pipe: pipe.Listen(),
-		readied: make(chan struct{})}
+		readied: make(chan struct{}), news: make(chan struct{}, 1)}
 	n.ended = leases.New(o.Store, n.Nodes)
 	n.api.epoch = &n.epoch
 	n.controller, err = newFollower(ctx, o.Store, o.Logger)
@@ -111,6 +112,12 @@ func (n *Node) View() *registry.View { return n.view }
 func (n *Node) Nodes() []registry.Node {
 	all, _ := n.view.All()
 	return all
+}
+
+// LastController returns the node that is the controller, or was it last, as far as the store has told.
+func (n *Node) LastController() string {
+	c, _ := n.controller.get()
+	return c.Node
 }
 
 // Leases knows which leases of nodes have ended since this process began.
@@ -193,6 +200,7 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 		return false, n.stopped(ctx, err)
 	}
 	n.announced.Do(func() { close(n.readied) })
+	defer n.keepAnnounced(ctx, l.Fence())()
 	down, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go n.controller.awaitDown(down, func() { cancel(ErrDown) })
@@ -287,7 +295,7 @@ const announcePause = time.Second
 // announce says how the node is reached, until the store has it.
 func (n *Node) announce(ctx context.Context, fence store.Fence) error {
 	for told := false; ; told = true {
-		err := registry.Announce(ctx, n.o.Store, n.o.Name, fence, n.o.Info)
+		err := registry.Announce(ctx, n.o.Store, n.o.Name, fence, n.o.Info())
 		switch {
 		case err == nil:
 			return nil
@@ -299,6 +307,36 @@ func (n *Node) announce(ctx context.Context, fence store.Fence) error {
 		if err := sleep(ctx, announcePause); err != nil {
 			return err
 		}
+	}
+}
+
+// InfoChanged has the node tell the others what it announces, which has changed.
+func (n *Node) InfoChanged() {
+	select {
+	case n.news <- struct{}{}:
+	default:
+	}
+}
+
+// keepAnnounced announces the node each time that InfoChanged was called, until end is called.
+func (n *Node) keepAnnounced(ctx context.Context, fence store.Fence) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for {
+			select {
+			case <-n.news:
+				if n.announce(ctx, fence) != nil {
+					return // it ends
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
 	}
 }
 

@@ -55,11 +55,13 @@ type machine struct {
 	name    string
 	dir     string
 	current *identity.Identity
+	files   atomic.Value // the revision of those of the project, a string
 }
 
 func (f *fleet) machine(name string) *machine {
 	f.t.Helper()
-	m := &machine{f, name, f.t.TempDir(), f.certs.Node(f.t, name)}
+	m := &machine{f: f, name: name, dir: f.t.TempDir(), current: f.certs.Node(f.t, name)}
+	m.files.Store("first")
 	if err := registry.Join(f.t.Context(), f.s, name, m.current.KeyHash()); err != nil {
 		f.t.Fatal(err)
 	}
@@ -103,7 +105,9 @@ func (m *machine) run() *process {
 	p := &process{machine: m, link: new(node.Link), terms: make(chan *term, 9), standby: make(chan string, 99),
 		ended: make(chan error, 1)}
 	p.n, err = node.Open(t.Context(), node.Options{
-		Name: m.name, Info: registry.Info{Address: l.Addr().String(), Version: "test"},
+		Name: m.name, Info: func() registry.Info {
+			return registry.Info{Address: l.Addr().String(), Version: "test", Files: m.files.Load().(string)}
+		},
 		Current: func() *identity.Identity { return m.current }, Listener: l, Join: http.NotFoundHandler(),
 		Store: m.f.s, Link: p.link, TTL: ttl, LeaseFile: filepath.Join(m.dir, "leases.json"),
 		DeadlineFile: filepath.Join(m.dir, "deadline"), Standby: func(why string) { p.standby <- why },
@@ -304,6 +308,32 @@ func TestDrain(t *testing.T) {
 	drain(false)
 	a.wantLeft(0)
 	a.led()
+}
+
+// A node tells the others again what has changed of it, as often as that happens.
+func TestInfoChanged(t *testing.T) {
+	f := newFleet(t)
+	a := f.machine("a").run()
+	x := a.led()
+	b := f.machine("b").run()
+	for _, files := range []string{"first", "second", "third"} {
+		a.files.Store(files)
+		a.n.InfoChanged()
+		for late := time.After(timeout); ; {
+			_, changed := b.n.View().All()
+			if now, _ := b.n.View().Get("a"); now.Files == files {
+				break
+			}
+			select {
+			case <-changed:
+			case <-late:
+				t.Fatalf("b does not know that a has the %s files", files)
+			}
+		}
+	}
+	if x.ctx.Err() != nil {
+		t.Error("the controller has ended by it")
+	}
 }
 
 // When the fleet is stopped all nodes end, and one that is started later does not.

@@ -28,6 +28,9 @@ const (
 	Unknown  State = "unknown"  // the store does not answer
 )
 
+// runs reports whether the daemon of a node runs.
+func (s State) runs() bool { return s == Ready || s == Draining }
+
 // Info describes a node.
 type Info struct {
 	Name       string            `json:"name"`
@@ -38,7 +41,9 @@ type Info struct {
 	Address    string            `json:"address,omitempty"`  // HOST:PORT at which other nodes reach it
 	Labels     map[string]string `json:"labels,omitempty"`
 	Version    string            `json:"version,omitempty"` // of Coppice when it has started last
-	Joined     time.Time         `json:"joined"`
+	// OtherFiles says that it runs with other files of the project than the controller.
+	OtherFiles bool      `json:"other_files,omitempty"`
+	Joined     time.Time `json:"joined"`
 }
 
 // List returns all nodes, by name.
@@ -57,6 +62,12 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	var files string // of the controller
+	for _, n := range all {
+		if n.Name == controller.Node {
+			files = n.Files
+		}
+	}
 	infos := make([]Info, len(all))
 	var wg sync.WaitGroup
 	for i, n := range all {
@@ -69,7 +80,10 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 				infos[i].Paths = append(infos[i].Paths, p.Path)
 			}
 		}
-		wg.Go(func() { infos[i].State = stateOf(ctx, s, n) })
+		wg.Go(func() {
+			infos[i].State = stateOf(ctx, s, n)
+			infos[i].OtherFiles = infos[i].State.runs() && n.HasOther(files)
+		})
 	}
 	wg.Wait()
 	for i := range infos { // its record stays until there is another one

@@ -89,6 +89,25 @@ func TestList(t *testing.T) {
 	}
 }
 
+// A node whose files differ from those of the controller is known, if both have said which they have.
+func TestOtherFiles(t *testing.T) {
+	s, leases := fleet(t)
+	for files, other := range map[string]bool{"1": false, "2": true, "": false} {
+		for name, has := range map[string]string{"a": "1", "b": files} {
+			info := registry.Info{
+				Address: name + ":7420", Labels: map[string]string{"zone": name}, Capacity: 7, Files: has,
+			}
+			if err := registry.Announce(t.Context(), s, name, leases[name].Fence(), info); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := nodes.List(t.Context(), s)
+		if err != nil || all[0].OtherFiles || all[1].OtherFiles != other || all[2].OtherFiles {
+			t.Errorf("b has the files %q: %+v, %v", files, all, err)
+		}
+	}
+}
+
 // A node is drained while another one is ready to take over.
 func TestDrain(t *testing.T) {
 	s, leases := fleet(t)

@@ -15,6 +15,7 @@ type Summary struct {
 	Agents     int               `json:"agents" minimum:"0" doc:"How many agents run on it, or have run there last."`
 	Capacity   int               `json:"capacity,omitempty" doc:"How many it takes; not there if it takes any number."`
 	Labels     map[string]string `json:"labels,omitempty" doc:"Its labels; not there if it has none."`
+	OtherFiles bool              `json:"other_files,omitempty" doc:"Whether its files of the project differ from those of the controller, which count until it takes over; not there if not."`
 }
 
 // Known returns what the controller knows of all nodes, by name, without asking the store. p may be nil: there is no
@@ -28,6 +29,12 @@ func Known(p *placing.Places) []Summary {
 
 func summarize(all []registry.Node, agents map[string]int, isUp func(node string) bool, controller string) []Summary {
 	var nodes []Summary
+	var files string // of the controller
+	for _, n := range all {
+		if n.Name == controller {
+			files = n.Files
+		}
+	}
 	for _, n := range all {
 		s := Summary{
 			Name: n.Name, State: Ready, Controller: n.Name == controller, Agents: agents[n.Name], Capacity: n.Capacity,
@@ -41,6 +48,7 @@ func summarize(all []registry.Node, agents map[string]int, isUp func(node string
 		case n.Draining:
 			s.State = Draining
 		}
+		s.OtherFiles = s.State.runs() && n.HasOther(files)
 		nodes = append(nodes, s)
 	}
 	return nodes

@@ -52,7 +52,12 @@ type Info struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Capacity int               `json:"capacity,omitempty"` // agents that it takes; 0 is no limit
 	Version  string            `json:"version,omitempty"`  // of Coppice
+	// Files is the revision of its files of the project: that of the controller counts for the fleet.
+	Files string `json:"files,omitempty"`
 }
+
+// HasOther reports whether a node has other files of the project than another one, as far as both have said.
+func (i Info) HasOther(files string) bool { return i.Files != "" && files != "" && i.Files != files }
 
 // Check returns what is wrong with an Info, or nil.
 func (i Info) Check() error {

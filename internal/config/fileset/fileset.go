@@ -356,9 +356,15 @@ func (s *Set) SourcePaths() (paths []string) {
 	return paths
 }
 
-// Revision returns the SHA-256, in hex, of paths and contents of all files that could be read.
+// Revision returns the SHA-256, in hex, of paths and contents of all files that could be read. It is the same in
+// another directory.
 func (s *Set) Revision() string {
 	sorted := slices.Clone(s.files)
+	for i := range sorted {
+		if rel, err := filepath.Rel(s.Dir, sorted[i].path); err == nil {
+			sorted[i].path = rel
+		}
+	}
 	slices.SortFunc(sorted, func(a, b included) int { return cmp.Compare(a.path, b.path) })
 	hash := sha256.New()
 	put := func(b []byte) {
