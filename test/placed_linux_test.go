@@ -78,9 +78,10 @@ func testPlacedOnNode(t *testing.T, c *etcdtest.Cluster) {
 	m, away := placed(t, c, 2, `node = "n2"`)
 	for _, n := range m.all {
 		n.rewrite(m.toml, shellTOML("shell", `node = "n2"`),
-			agentTOML("parrot", `echo ready; while read x; do echo "heard $x"; done`, "terminal = true", `node = "n2"`))
+			agentTOML("parrot", `echo ready $TZ; while read x; do echo "heard $x"; done`, "terminal = true", `node = "n2"`))
 	}
 	first, second := m.all[0], m.all[1]
+	second.env = append(second.env, "TZ=Etc/GMT+5")
 	if err := unix.Mkfifo(second.dir+"/shell.fifo", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func testPlacedOnNode(t *testing.T, c *etcdtest.Cluster) {
 			t.Errorf("the log, on node %s: %q", n.name, out)
 		}
 		await(t, waitTimeout, func() string {
-			if out := n.do("logs", "parrot"); !strings.Contains(out, "heard polly") {
+			if out := n.do("logs", "parrot"); !strings.Contains(out, "heard polly") ||
+				!strings.Contains(out, "ready Etc/GMT+5") { // which the daemon of its node has
 				return out
 			}
 			return ""

@@ -126,6 +126,7 @@ func (m *Manager) RunCommand(
 func (i Identity) command(a *spec.Agent, who token.Caller, argv, env []string) runtime.Launch {
 	return runtime.Launch{
 		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env, Home: a.Home,
+		Inherited:       i.inherited(a),
 		NoNewPrivileges: a.NoNewPrivileges, User: i.User, Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	}
 }

@@ -62,8 +62,31 @@ func (i Identity) Environ(a *spec.Agent, self proc.Self) ([]string, error) {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		_, stated := declared[name]
-		return !stated && slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name)
+		return !stated && isPersonal(name)
 	}), err
+}
+
+// isPersonal reports whether a variable of this user is not for others.
+func isPersonal(name string) bool {
+	return slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name)
+}
+
+// inherited returns the names of the variables that Environ inherits, in a fleet of several machines.
+func (i Identity) inherited(a *spec.Agent) []string {
+	if a.Home == "" {
+		return nil
+	}
+	declared := make(map[string]string)
+	if i.User != nil {
+		declared = i.User.Environ()
+	}
+	own, _ := readEnviron(a)
+	maps.Copy(declared, own)
+	names := proc.Inherited(declared)
+	if i.User == nil {
+		return names
+	}
+	return slices.DeleteFunc(names, isPersonal)
 }
 
 // readEnviron returns the environment that an agent declares, with what is in its files now.

@@ -61,7 +61,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	}
 	p := newProcess(session, func() bool { return s.m.Keeps(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
 		turn{&s.m.Stopper.sequence, self.Path})
-	p.env = h.env
+	p.env, p.inherited = h.env, s.as.inherited(s.agent)
 	for _, l := range s.m.Listeners {
 		if l.Run != nil {
 			l.Run(who, p, s.agent)
@@ -239,7 +239,7 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 	l := runtime.Launch{
 		Path: who.Path, Incarnation: who.Incarnation, Token: token, Home: a.Home,
 		SpecHash: s.m.Fleet().Declared(who.Path, a).Sum,
-		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Program: a.Program,
+		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Inherited: s.as.inherited(a), Program: a.Program,
 		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
 		ResetNumbering: s.m.Once && who.Incarnation == 1,
 		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),

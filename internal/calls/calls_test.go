@@ -152,8 +152,8 @@ func (s *fakeSession) Observe() runtime.Observation {
 	return runtime.Observation{StartedAt: s.started, Life: runtime.Alive}
 }
 
-func (p *fakeProcess) Session() runtime.Session { return p.fakeSession }
-func (p *fakeProcess) Environ() []string        { return p.env }
+func (p *fakeProcess) Session() runtime.Session           { return p.fakeSession }
+func (p *fakeProcess) Environ() (env, inherited []string) { return p.env, nil }
 
 func (p *fakeProcess) Fail(reason error, _ syscall.Signal) bool {
 	if p.failed != nil {

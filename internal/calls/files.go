@@ -14,6 +14,7 @@ import (
 type sessionFiles struct {
 	call        session.Call
 	home, stdin string         // see far.Call
+	inherited   []string       // likewise
 	told        func(far.Told) // called with what the call tells; nil if nothing needs to know
 	at          *far.Client    // of the other node; nil if it is this one
 	far         *far.Follower  // once there is a call; nil on this machine
@@ -52,8 +53,8 @@ func (s *sessionFiles) newCall(argv []string) *call.Call {
 			return session.Follow(c)
 		}
 		s.far = s.at.Follow(far.Call{
-			CLI: c.CLI, Env: c.Env, Dir: c.Dir, Home: s.home, Stdin: s.stdin, Began: c.Began, Session: c.Session,
-			Told: tell,
+			CLI: c.CLI, Env: c.Env, Inherited: s.inherited, Dir: c.Dir, Home: s.home, Stdin: s.stdin,
+			Began: c.Began, Session: c.Session, Told: tell,
 		})
 		return s.far
 	})

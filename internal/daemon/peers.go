@@ -171,6 +171,7 @@ func (m *machine) localize(l *runtime.Launch) error {
 			l.Env[i] = proc.EnvSocket + "=" + socket
 		}
 	}
+	l.Env, l.Inherited = proc.Move(l.Env, l.Inherited), nil
 	l.Env = otlp.Localize(l.Env, m.exports.address())
 	return nil
 }

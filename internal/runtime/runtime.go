@@ -61,10 +61,12 @@ type Launch struct {
 	Argv           []string
 	Dir            string
 	Env            []string // complete
-	Stdin          string   // path of a file; /dev/null if empty
-	Input          bool     // stdin is a pipe for Session.Write, instead of Stdin
-	StopSignal     syscall.Signal
-	Grace          time.Duration // from StopSignal to SIGKILL, unless a stop extends it
+	// Inherited are the names of variables that another machine of a fleet has of its own; see proc.Move.
+	Inherited  []string
+	Stdin      string // path of a file; /dev/null if empty
+	Input      bool   // stdin is a pipe for Session.Write, instead of Stdin
+	StopSignal syscall.Signal
+	Grace      time.Duration // from StopSignal to SIGKILL, unless a stop extends it
 	// Timeout bounds the lifetime; 0 means no bound. After it the incarnation is stopped, and
 	// killed after Grace with all that it has started, even if no daemon runs. Its exit is then
 	// a failure that wraps ErrOverdue. Only "proc" supports it.

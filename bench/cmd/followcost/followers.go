@@ -161,7 +161,7 @@ func (quotas) Answered(string, time.Time)      {}
 type process struct{ env []string }
 
 func (p process) Session() runtime.Session        { return session{} }
-func (p process) Environ() []string               { return p.env }
+func (p process) Environ() (env, inherited []string) { return p.env, nil }
 func (p process) Fail(error, syscall.Signal) bool { return false }
 
 type session struct{ runtime.Session }

@@ -50,6 +50,7 @@ type far struct {
 
 func newFar(t *testing.T) *far {
 	f := &far{t: t, home: t.TempDir(), dir: t.TempDir()}
+	t.Setenv("HOME", f.home) // of the daemon of the node
 	f.restart()
 	t.Cleanup(func() { f.server.Close() })
 	f.client = f.newClient()
@@ -121,7 +122,7 @@ func (f *far) call(told func(Told)) Call {
 	}
 	return Call{
 		CLI: agentcli.Claude, Dir: "/there/work", Home: "/there", Stdin: "/there/in", Began: began, Told: told,
-		Env: []string{"HOME=" + f.home, "SECRET=hidden"},
+		Env: []string{"HOME=/there", "SECRET=hidden"}, Inherited: []string{"HOME", "PATH"},
 	}
 }
 
@@ -308,7 +309,7 @@ func TestDescription(t *testing.T) {
 	if err := json.Unmarshal([]byte(f.bodies[0]), &req); err != nil {
 		t.Fatal(err)
 	}
-	if env := req.Polls[0].Call.Env; len(env) != 1 || string(env[0]) != "HOME="+f.home {
+	if env := req.Polls[0].Call.Env; len(env) != 1 || string(env[0]) != "HOME=/there" {
 		t.Errorf("the node gets %q", env)
 	}
 	for _, body := range f.bodies[1:] {

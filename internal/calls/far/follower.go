@@ -10,13 +10,15 @@ import (
 
 // Call describes a call on another node. Paths are those of this machine; the node finds its own.
 type Call struct {
-	CLI     agentcli.CLI
-	Env     []string // of which the node gets what session.Variables returns
-	Dir     string
-	Home    string    // the directory of the project
-	Stdin   string    // a file; empty if there is none
-	Began   time.Time // by the clock of the node
-	Session string    // see session.Call
+	CLI agentcli.CLI
+	Env []string // of which the node gets what session.Variables returns
+	// Inherited are the names of variables of which the node has those of its own; see proc.Move.
+	Inherited []string
+	Dir       string
+	Home      string    // the directory of the project
+	Stdin     string    // a file; empty if there is none
+	Began     time.Time // by the clock of the node
+	Session   string    // see session.Call
 	// Told is called with what the call has told since the last call, before Report has it. It must not be slow.
 	Told func(Told)
 }

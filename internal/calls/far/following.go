@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
+	"github.com/coppice-dev/coppice/internal/runtime/proc"
 )
 
 // following is a call that is followed.
@@ -40,7 +41,7 @@ func (s *Server) follow(d *described) *following {
 	for _, kv := range d.Env {
 		c.Env = append(c.Env, string(kv))
 	}
-	c.Env = session.Variables(c.Env)
+	c.Env = session.Variables(proc.Move(c.Env, d.Inherited))
 	f.ends = EndsItself("")
 	if len(d.Stdin) > 0 {
 		f.ends = EndsItself(s.localize(home, string(d.Stdin)))

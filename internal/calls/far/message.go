@@ -58,20 +58,22 @@ func (o output) report() agentcli.Report {
 
 // described is a Call that is sent. Texts may be any bytes.
 type described struct {
-	CLI     agentcli.CLI `json:"cli"`
-	Env     [][]byte     `json:"env,omitempty"`
-	Dir     []byte       `json:"dir,omitempty"`
-	Home    []byte       `json:"home,omitempty"`
-	Stdin   []byte       `json:"stdin,omitempty"`
-	Began   time.Time    `json:"began"`
-	Session string       `json:"session,omitempty"`
+	CLI agentcli.CLI `json:"cli"`
+	Env [][]byte     `json:"env,omitempty"`
+	// Inherited are names that Call has.
+	Inherited []string  `json:"inherited,omitempty"`
+	Dir       []byte    `json:"dir,omitempty"`
+	Home      []byte    `json:"home,omitempty"`
+	Stdin     []byte    `json:"stdin,omitempty"`
+	Began     time.Time `json:"began"`
+	Session   string    `json:"session,omitempty"`
 }
 
 // describe returns what is sent of a call.
 func describe(c Call) *described {
 	d := &described{
 		CLI: c.CLI, Dir: []byte(c.Dir), Home: []byte(c.Home), Stdin: []byte(c.Stdin), Began: c.Began,
-		Session: c.Session,
+		Session: c.Session, Inherited: c.Inherited,
 	}
 	for _, kv := range session.Variables(c.Env) {
 		d.Env = append(d.Env, []byte(kv))
@@ -84,6 +86,9 @@ func (d *described) size() int {
 	n := len(d.Dir) + len(d.Home) + len(d.Stdin) + len(d.Session)
 	for _, kv := range d.Env {
 		n += len(kv) + 4
+	}
+	for _, name := range d.Inherited {
+		n += len(name) + 4
 	}
 	return n*4/3 + 200
 }

@@ -57,6 +57,7 @@ func full(t *testing.T) runtime.Launch {
 		NoNewPrivileges: true, Paths: landlock.New([]string{"/a", "-/b"}, []string{"/a/c"}).WithOwnSignals(true),
 		User: me, Log: runtime.Log{MaxSize: 9, Keep: 10},
 		Program: &spec.Program{Key: "key", Bundle: []byte("\x00bundle\xff")}, Home: "/home", Lease: 11,
+		Inherited: []string{"PATH"},
 	}
 	for _, v := range []reflect.Value{reflect.ValueOf(l), reflect.ValueOf(l.Limits), reflect.ValueOf(l.Ready),
 		reflect.ValueOf(*l.Paths), reflect.ValueOf(l.Log)} {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +18,9 @@ const EnvPrefix = "COPPICE_"
 var inherited = []string{
 	"PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", EnvFake,
 }
+
+// localePrefix begins the names of variables that are inherited, too.
+const localePrefix = "LC_"
 
 // Variables that give an agent its identity and the way to its daemon. A variable whose value
 // would be empty is not set.
@@ -59,11 +63,60 @@ func WithIncarnation(env []string, incarnation uint64, token string) []string {
 	return env
 }
 
+// Inherited returns the names of the variables that Environ takes from the environment of this program, if they are set
+// there.
+func Inherited(declared map[string]string) (names []string) {
+	own := slices.Clone(inherited)
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, localePrefix) {
+			own = append(own, name)
+		}
+	}
+	for _, name := range own {
+		if _, is := declared[name]; !is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Move returns an environment that a program on another machine has made by Environ with what this machine has of the
+// variables that were inherited there, which names has. None means that they are not known, and changes nothing. The
+// others stay in their order.
+func Move(env, names []string) []string { return move(os.Environ(), env, names) }
+
+func move(parent, env, names []string) []string {
+	if len(names) == 0 {
+		return env
+	}
+	here := make(map[string]string)
+	for _, kv := range parent {
+		name, _, ok := strings.Cut(kv, "=")
+		if ok && (slices.Contains(names, name) || strings.HasPrefix(name, localePrefix)) {
+			here[name] = kv
+		}
+	}
+	var moved []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		switch own, set := here[name]; {
+		case !slices.Contains(names, name):
+			moved = append(moved, kv)
+		case set:
+			moved = append(moved, own)
+		case name == "TERM": // which a terminal needs, and a service manager does not set
+			moved = append(moved, kv)
+		}
+		delete(here, name)
+	}
+	return append(moved, slices.Sorted(maps.Values(here))...)
+}
+
 func environ(parent []string, declared map[string]string, self Self) []string {
 	vars := make(map[string]string, len(inherited)+len(declared)+4)
 	for _, kv := range parent {
 		k, v, ok := strings.Cut(kv, "=")
-		if ok && (slices.Contains(inherited, k) || strings.HasPrefix(k, "LC_")) {
+		if ok && (slices.Contains(inherited, k) || strings.HasPrefix(k, localePrefix)) {
 			vars[k] = v
 		}
 	}

@@ -30,6 +30,33 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+// What was inherited on another machine is that of this one, and what was declared stays.
+func TestMove(t *testing.T) {
+	t.Setenv("LC_TIME", "ja_JP")
+	declared := map[string]string{"TZ": "UTC", "LC_ALL": "C", "OTHER": "x"}
+	names := Inherited(declared)
+	for name, want := range map[string]bool{
+		"PATH": true, "HOME": true, "TERM": true, "LC_TIME": true, "TZ": false, "LC_ALL": false, "OTHER": false,
+	} {
+		if slices.Contains(names, name) != want {
+			t.Errorf("%s is inherited: %v", name, !want)
+		}
+	}
+	there := environ([]string{"PATH=/there", "HOME=/there", "TERM=xterm", "TMPDIR=/there", "LC_TIME=ja_JP", "TZ=Mars"}, declared,
+		Self{Agent: "a", Incarnation: 1})
+	here := []string{"PATH=/here", "HOME=/here", "LANG=de", "TZ=Here", "LC_ALL=de", "LC_NUMERIC=de", "OTHER=y", "COPPICE_TOKEN=forged"}
+	want := []string{
+		"COPPICE_AGENT=a", "COPPICE_INCARNATION=1", "HOME=/here", "LC_ALL=C", "OTHER=x", "PATH=/here", "TERM=xterm",
+		"TZ=UTC", "LANG=de", "LC_NUMERIC=de",
+	}
+	if got := move(here, there, names); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := move(here, there, nil); !reflect.DeepEqual(got, there) {
+		t.Errorf("without names: %q, want %q", got, there)
+	}
+}
+
 func TestReissue(t *testing.T) {
 	before := environ(nil, nil, Self{Agent: "app/db", Incarnation: 7, Socket: "/s", Token: "t7"})
 	got := WithIncarnation(before, 8, "t8")
