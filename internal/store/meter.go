@@ -27,7 +27,7 @@ func WritesOf(s Store) Writes {
 // meterTime is the time over which Writes.PerSecond is a mean, in seconds.
 const meterTime = 60
 
-// Meter counts the writes of a store, which embeds it. The zero Meter has counted none.
+// Meter counts the writes of a store. The zero Meter has counted none.
 type Meter struct {
 	AtOnce int // see Writes
 

@@ -21,17 +21,17 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	if err := store.CheckApply(store.MaxOps, conds, ops); err != nil {
 		return 0, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.conn.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer s.calls.Done()
+	defer s.conn.calls.Done()
 	if fence != (store.Fence{}) && (fence.Epoch == 0 || s.leases.isLost(fence)) {
 		return 0, store.ErrFenced
 	}
 	a := &apply{s: s, fence: fence, conds: conds, ops: ops}
 	if len(ops) == 0 {
 		rev, err := a.check(ctx)
-		return rev, s.translate("reading from", err)
+		return rev, s.conn.translate("reading from", err)
 	}
 	defer a.unlock()
 	if err := a.lock(ctx); err != nil {
@@ -40,12 +40,12 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	begun := time.Now()
 	rev, err := a.run(ctx)
 	if err == nil {
-		s.Count(ops)
+		s.meter.Count(ops)
 	}
 	if f := s.committed.Load(); f != nil && err == nil && a.changes {
 		(*f)(time.Since(begun))
 	}
-	return rev, s.translate("writing to", err)
+	return rev, s.conn.translate("writing to", err)
 }
 
 // apply is one call of Apply.
@@ -102,7 +102,7 @@ func (a *apply) run(ctx context.Context) (store.Rev, error) {
 		if errors.Is(err, errMoved) && pause < maxPause/4 {
 			continue // it is known now what has moved
 		}
-		if err := a.s.pause(ctx, pause); err != nil {
+		if err := a.s.conn.pause(ctx, pause); err != nil {
 			return 0, err
 		}
 	}
@@ -113,7 +113,7 @@ var errMoved = errors.New("others write all the time")
 
 // try makes one transaction. again means that nothing was done, and that another attempt may succeed.
 func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) {
-	w, err := a.s.writers.take(ctx, a.s)
+	w, err := a.s.writers.take(ctx)
 	if err != nil {
 		return 0, false, err
 	}
@@ -122,9 +122,9 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 	var resp rpc.TxnAnswer
 	// Once it is sent, the end of the context does not say what became of it.
 	detached := rpc.NoteSent(context.WithoutCancel(ctx), &noted.Bool)
-	err = a.s.attempt(detached, func(ctx context.Context) error {
+	err = a.s.conn.attempt(detached, func(ctx context.Context) error {
 		var err error
-		resp, err = a.s.client.Txn(ctx, a.txn(w))
+		resp, err = a.s.conn.client.Txn(ctx, a.txn(w))
 		return err
 	})
 	if noted.Load() {
@@ -138,7 +138,7 @@ func (a *apply) try(ctx context.Context) (rev store.Rev, again bool, err error) 
 		for _, log := range a.logs {
 			delete(a.s.sequences.known, log)
 		}
-		rev, done, settleErr := a.s.settle(ctx, w)
+		rev, done, settleErr := a.s.writers.settle(ctx, w)
 		if !done {
 			w = nil
 		} else if a.changes {
@@ -180,11 +180,11 @@ func (a *apply) check(ctx context.Context) (rev store.Rev, err error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	err = a.s.retry(ctx, func(ctx context.Context) error {
+	err = a.s.conn.retry(ctx, func(ctx context.Context) error {
 		t := a.txn(nil)
 		// Without a key that is read, a member that is behind answers by itself.
-		t.Then = append(t.Then, rpc.Get{Key: a.s.prefix + "format", KeysOnly: true})
-		resp, err := a.s.client.Txn(ctx, t)
+		t.Then = append(t.Then, rpc.Get{Key: a.s.conn.prefix + "format", KeysOnly: true})
+		resp, err := a.s.conn.client.Txn(ctx, t)
 		if err == nil && !resp.Succeeded {
 			_, err = a.explain(resp.Got, nil)
 		}
@@ -198,18 +198,18 @@ func (a *apply) check(ctx context.Context) (rev store.Rev, err error) {
 // ops the writer may be nil.
 func (a *apply) txn(w *writer) (t rpc.Txn) {
 	if a.fence != (store.Fence{}) {
-		key := a.s.leaseKey(a.fence.Lease)
+		key := a.s.conn.leaseKey(a.fence.Lease)
 		t.If = append(t.If, rpc.HasValue(key, strconv.FormatUint(a.fence.Epoch, 10)))
 		t.Else = append(t.Else, rpc.Get{Key: key})
 	}
 	for _, c := range a.conds {
-		key := a.s.key(c.Key)
+		key := a.s.conn.key(c.Key)
 		t.If = append(t.If, rpc.HasRevision(key, int64(c.Rev)))
 		t.Else = append(t.Else, rpc.Get{Key: key, KeysOnly: true})
 	}
 	last := make(map[string]uint64, len(a.logs))
 	for _, log := range a.logs {
-		key, known := a.s.sequenceKey(log), a.s.sequences.known[log]
+		key, known := a.s.conn.sequenceKey(log), a.s.sequences.known[log]
 		last[log] = known.n
 		t.If = append(t.If, rpc.HasRevision(key, known.rev))
 		t.Else = append(t.Else, rpc.Get{Key: key})
@@ -221,17 +221,17 @@ func (a *apply) txn(w *writer) (t rpc.Txn) {
 	for _, op := range a.ops {
 		switch op.Kind {
 		case store.Put:
-			t.Then = append(t.Then, rpc.Put{Key: a.s.key(op.Key), Value: op.Value})
+			t.Then = append(t.Then, rpc.Put{Key: a.s.conn.key(op.Key), Value: op.Value})
 		case store.Delete:
-			t.Then = append(t.Then, rpc.Delete{Key: a.s.key(op.Key)})
+			t.Then = append(t.Then, rpc.Delete{Key: a.s.conn.key(op.Key)})
 		case store.Append:
 			last[op.Key]++
-			key := a.s.key(store.SequenceKey(op.Key, last[op.Key]))
+			key := a.s.conn.key(store.SequenceKey(op.Key, last[op.Key]))
 			t.Then = append(t.Then, rpc.Put{Key: key, Value: op.Value})
 		}
 	}
 	for _, log := range a.logs {
-		t.Then = append(t.Then, rpc.Put{Key: a.s.sequenceKey(log), Value: strconv.AppendUint(nil, last[log], 10)})
+		t.Then = append(t.Then, rpc.Put{Key: a.s.conn.sequenceKey(log), Value: strconv.AppendUint(nil, last[log], 10)})
 	}
 	if a.changes {
 		// Deletes that change nothing must not move the revision on. A repetition of deletes does no harm.
@@ -314,5 +314,3 @@ func number(kv *rpc.KeyValue) (uint64, error) {
 	}
 	return n, nil
 }
-
-func (s *Store) sequenceKey(prefix string) string { return s.prefix + "n/" + prefix }

@@ -47,7 +47,7 @@ func TestLeasesDoNotWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1}))
 	for range maxWriters {
-		w, err := s.writers.take(t.Context(), s)
+		w, err := s.writers.take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestLeasesDoNotWait(t *testing.T) {
 		t.Error(err)
 	}
 	rev, err := s.Apply(ctx, le.Fence(), nil, nil)
-	if now, e := s.current(ctx); err != nil || e != nil || int64(rev) != now {
+	if now, e := s.conn.current(ctx); err != nil || e != nil || int64(rev) != now {
 		t.Errorf("a check: %d, %v, the revision is %d, %v", rev, err, now, e)
 	}
 	le, err = s.Resume(ctx, le.Fence(), time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,53 +19,130 @@ const (
 	maxPause = 500 * time.Millisecond
 )
 
+// conn makes calls to etcd, bounded in time, until it is stopped.
+type conn struct {
+	keys
+	client *rpc.Client
+	where  string // for people
+
+	closing chan struct{}   // closed when stop begins
+	ctx     context.Context // of calls; ends when stop no longer waits for them
+	cancel  context.CancelFunc
+	mu      sync.Mutex // guards the start of calls
+	closed  bool
+	calls   sync.WaitGroup // calls and goroutines
+}
+
+func newConn(k keys, where string) *conn {
+	c := &conn{keys: k, where: where, closing: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// enter begins a call of a method, unless the store is closed; the caller ends it with calls.Done.
+func (c *conn) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return store.ErrClosed
+	}
+	c.calls.Add(1)
+	return nil
+}
+
+// stop ends all calls, after farewell if etcd does not answer, and reports whether this is the first time.
+func (c *conn) stop() (first bool) {
+	c.mu.Lock()
+	first = !c.closed
+	if c.closed = true; first {
+		close(c.closing)
+	}
+	c.mu.Unlock()
+	if !first {
+		c.calls.Wait()
+		return false
+	}
+	late := time.AfterFunc(farewell, c.cancel)
+	c.calls.Wait()
+	late.Stop()
+	c.cancel()
+	return true
+}
+
 // retry makes a call that may be repeated until a member answers, patience is over, ctx ends or the store is closed.
 // Only calls that are not streams are known to be sent.
-func (s *Store) retry(ctx context.Context, call func(context.Context) error) error {
+func (c *conn) retry(ctx context.Context, call func(context.Context) error) error {
 	begun := time.Now()
 	var noted sent
 	noting := rpc.NoteSent(ctx, &noted.Bool)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := s.attempt(noting, call)
+		err := c.attempt(noting, call)
 		if err == nil || !passing(err) {
 			return err
 		}
 		if noted.isOver(begun, pause) {
 			return unavailable(err)
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := c.pause(ctx, pause); err != nil {
 			return err
 		}
 	}
 }
 
 // attempt makes a call once, bounded in time. It ends at once when ctx or the store does.
-func (s *Store) attempt(ctx context.Context, call func(context.Context) error) error {
+func (c *conn) attempt(ctx context.Context, call func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer context.AfterFunc(c.ctx, cancel)()
 	err := call(bounded)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case s.ctx.Err() != nil:
+	case c.ctx.Err() != nil:
 		return store.ErrClosed
 	}
 	return err
 }
 
 // pause waits between two attempts. It fails if ctx ends or the store is closed meanwhile.
-func (s *Store) pause(ctx context.Context, d time.Duration) error {
+func (c *conn) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.closing:
+	case <-c.closing:
 		return store.ErrClosed
 	}
+}
+
+// current returns the current revision.
+func (c *conn) current(ctx context.Context) (rev int64, err error) {
+	err = c.retry(ctx, func(ctx context.Context) error {
+		resp, err := c.client.Get(ctx, rpc.Get{Key: c.prefix + "format", KeysOnly: true})
+		if err == nil {
+			rev = resp.Revision
+		}
+		return err
+	})
+	return rev, err
+}
+
+// revoke gives a lease of etcd back in the background. Without an answer it expires.
+func (c *conn) revoke(id rpc.LeaseID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.calls.Go(func() {
+		_ = c.retry(c.ctx, func(ctx context.Context) error { return c.client.Revoke(ctx, id) })
+	})
 }
 
 // sent tells whether a request has been given to a connection, so that a member may have got it.
@@ -122,7 +200,7 @@ func unavailable(err error) error {
 func unknown(err error) error { return fmt.Errorf("%w: %s", store.ErrUnknown, err.Error()) }
 
 // translate returns the error of a store for one of etcd.
-func (s *Store) translate(doing string, err error) error {
+func (c *conn) translate(doing string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrFenced),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrHeld):
@@ -139,7 +217,7 @@ func (s *Store) translate(doing string, err error) error {
 		err = fmt.Errorf("%w: start etcd without --max-request-bytes, or with at least its default, 1.5 MiB", err)
 	case code(err) == codes.PermissionDenied, code(err) == codes.Unauthenticated,
 		errors.Is(err, rpc.ErrAuthFailed), errors.Is(err, rpc.ErrUserEmpty):
-		err = fmt.Errorf("%w: the user needs a role that may read and write all keys that begin with %s", err, s.prefix)
+		err = fmt.Errorf("%w: the user needs a role that may read and write all keys that begin with %s", err, c.prefix)
 	}
-	return fmt.Errorf("%s %s: %w", doing, s.where, err)
+	return fmt.Errorf("%s %s: %w", doing, c.where, err)
 }

@@ -20,13 +20,13 @@ func (s *Store) compactNowAndThen() {
 	last, noted := int64(0), int64(0) // the revision of the record, and in it
 	for {
 		select {
-		case <-s.closing:
+		case <-s.conn.closing:
 			return
 		case <-tick.C:
 		}
 		var err error
 		if last, noted, err = s.compactOnce(last, noted); err != nil {
-			s.logger.Debug("etcd was not compacted", "store", s.where, "error", err)
+			s.logger.Debug("etcd was not compacted", "store", s.conn.where, "error", err)
 		}
 	}
 }
@@ -34,14 +34,14 @@ func (s *Store) compactNowAndThen() {
 // compactOnce compacts up to noted, if the record is the one that this process saw last, and notes the current
 // revision for the next time.
 func (s *Store) compactOnce(last, noted int64) (nowLast, nowNoted int64, err error) {
-	key := s.prefix + "compacted"
-	current, err := s.current(s.ctx)
+	key := s.conn.prefix + "compacted"
+	current, err := s.conn.current(s.conn.ctx)
 	if err != nil {
 		return last, noted, err
 	}
 	var resp rpc.TxnAnswer
-	err = s.attempt(s.ctx, func(ctx context.Context) (err error) {
-		resp, err = s.client.Txn(ctx, rpc.Txn{
+	err = s.conn.attempt(s.conn.ctx, func(ctx context.Context) (err error) {
+		resp, err = s.conn.client.Txn(ctx, rpc.Txn{
 			If:   []rpc.Compare{rpc.HasRevision(key, last)},
 			Then: []rpc.Op{rpc.Put{Key: key, Value: strconv.AppendInt(nil, current, 10)}},
 			Else: []rpc.Op{rpc.Get{Key: key}},
@@ -60,7 +60,7 @@ func (s *Store) compactOnce(last, noted int64) (nowLast, nowNoted int64, err err
 		return kvs[0].Revision, noted, nil
 	}
 	if noted > 0 {
-		err = s.attempt(s.ctx, func(ctx context.Context) error { return s.client.Compact(ctx, noted) })
+		err = s.conn.attempt(s.conn.ctx, func(ctx context.Context) error { return s.conn.client.Compact(ctx, noted) })
 		if isCompacted(err) {
 			err = nil // up to there or further, by somebody else
 		}

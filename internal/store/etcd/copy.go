@@ -19,11 +19,11 @@ import (
 // Export implements store.Exporter. It reads all keys twice: what is below a sequence must not be more than it says.
 func (s *Store) Export(ctx context.Context) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		if err := s.enter(ctx); err != nil {
+		if err := s.conn.enter(ctx); err != nil {
 			yield(store.Entry{}, err)
 			return
 		}
-		defer s.calls.Done()
+		defer s.conn.calls.Done()
 		wanted := true
 		err := s.export(ctx, func(e store.Entry) bool {
 			if ctx.Err() != nil {
@@ -36,7 +36,7 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[store.Entry, error] {
 			err = ctx.Err()
 		}
 		if err != nil && wanted {
-			yield(store.Entry{}, s.translate("copying", err))
+			yield(store.Entry{}, s.conn.translate("copying", err))
 		}
 	}
 }
@@ -44,19 +44,19 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[store.Entry, error] {
 func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error {
 	sequences := map[string]uint64{}
 	var damaged error
-	all := rpc.Get{Key: s.prefix + "n/", End: s.prefix + "n0"}
-	rev, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
-		prefix := strings.TrimPrefix(kv.Key, s.prefix+"n/")
+	all := rpc.Get{Key: s.conn.prefix + "n/", End: s.conn.prefix + "n0"}
+	rev, err := s.conn.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		prefix := strings.TrimPrefix(kv.Key, s.conn.prefix+"n/")
 		sequences[prefix], damaged = number(kv)
 		return damaged == nil
 	})
 	if err = errors.Join(err, damaged); err != nil {
 		return err
 	}
-	all.Key, all.End = s.bounds("")
+	all.Key, all.End = s.conn.bounds("")
 	all.Revision, all.KeysOnly = rev, true
-	if _, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
-		prefix, n, ok := store.CutSequenceKey(s.record(kv.Key))
+	if _, err := s.conn.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		prefix, n, ok := store.CutSequenceKey(s.conn.record(kv.Key))
 		if last := sequences[prefix]; ok && last > 0 {
 			sequences[prefix] = max(last, n)
 		}
@@ -64,7 +64,7 @@ func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error 
 	}); err != nil {
 		return err
 	}
-	epoch, err := s.epochAt(ctx, rev)
+	epoch, err := s.conn.epochAt(ctx, rev)
 	if err != nil {
 		return err
 	}
@@ -77,16 +77,16 @@ func (s *Store) export(ctx context.Context, yield func(store.Entry) bool) error 
 		return nil
 	}
 	all.KeysOnly = false
-	_, err = s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
-		return yield(store.Entry{Kind: store.RecordEntry, Key: s.record(kv.Key), Value: kv.Value})
+	_, err = s.conn.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		return yield(store.Entry{Kind: store.RecordEntry, Key: s.conn.record(kv.Key), Value: kv.Value})
 	})
 	return err
 }
 
 // epochAt returns the last epoch as of a revision, or now.
-func (s *Store) epochAt(ctx context.Context, rev int64) (epoch uint64, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, rpc.Get{Key: s.prefix + "epoch", Revision: rev})
+func (c *conn) epochAt(ctx context.Context, rev int64) (epoch uint64, err error) {
+	err = c.retry(ctx, func(ctx context.Context) error {
+		resp, err := c.client.Get(ctx, rpc.Get{Key: c.prefix + "epoch", Revision: rev})
 		if err == nil && len(resp.Keys) > 0 {
 			epoch, err = number(&resp.Keys[0])
 		}
@@ -109,35 +109,42 @@ var errImporting = fmt.Errorf("another process copies into it; if that was kille
 
 // Import implements store.Importer.
 func (s *Store) Import(ctx context.Context, entries iter.Seq2[store.Entry, error]) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.conn.enter(ctx); err != nil {
 		return err
 	}
-	defer s.calls.Done()
-	name := rand.Text()
-	lease, err := s.beginImport(ctx, name)
+	defer s.conn.calls.Done()
+	i := &importation{conn: s.conn, name: rand.Text()}
+	lease, err := i.begin(ctx)
 	if err == nil {
-		i := &importation{s: s, name: name}
 		working, cancel := context.WithCancel(ctx)
-		s.calls.Go(func() { s.holdLease(working, lease) })
+		s.conn.calls.Go(func() { i.hold(working, lease) })
 		err = i.run(working, store.CheckEntries(ctx, entries))
 		cancel()
 		if err != nil && !errors.Is(err, store.ErrUnknown) {
 			// The caller may be gone.
 			cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-			err = errors.Join(err, s.removeImport(cleaning, name))
+			err = errors.Join(err, i.remove(cleaning))
 			cancel()
 		}
-		s.revoke(lease)
+		s.conn.revoke(lease)
 	}
-	return s.translate("copying into", err)
+	return s.conn.translate("copying into", err)
 }
 
-// beginImport notes that an import begins, if the store is empty.
-func (s *Store) beginImport(ctx context.Context, name string) (lease rpc.LeaseID, err error) {
+// importation is one import.
+type importation struct {
+	conn  *conn
+	name  string
+	ops   []rpc.Op
+	bytes int
+}
+
+// begin notes that an import begins, if the store is empty.
+func (i *importation) begin(ctx context.Context) (lease rpc.LeaseID, err error) {
 	for _, from := range []string{"k/", "n/"} {
 		empty := true
-		all := rpc.Get{Key: s.prefix + from, End: s.prefix + from[:1] + "0", KeysOnly: true}
-		if _, err := s.pages(ctx, all, func(*rpc.KeyValue) bool {
+		all := rpc.Get{Key: i.conn.prefix + from, End: i.conn.prefix + from[:1] + "0", KeysOnly: true}
+		if _, err := i.conn.pages(ctx, all, func(*rpc.KeyValue) bool {
 			empty = false
 			return false
 		}); err != nil {
@@ -147,17 +154,17 @@ func (s *Store) beginImport(ctx context.Context, name string) (lease rpc.LeaseID
 			return 0, store.ErrNotEmpty
 		}
 	}
-	key := s.prefix + importing
-	err = s.retry(ctx, func(ctx context.Context) error {
-		id, err := s.client.Grant(ctx, int64(importerTTL/time.Second))
+	key := i.conn.prefix + importing
+	err = i.conn.retry(ctx, func(ctx context.Context) error {
+		id, err := i.conn.client.Grant(ctx, int64(importerTTL/time.Second))
 		if err != nil {
 			return err
 		}
 		lease = id
-		alive := rpc.Put{Key: s.prefix + importer, Value: []byte(name), Lease: lease}
-		resp, err := s.client.Txn(ctx, rpc.Txn{
-			If:   []rpc.Compare{rpc.IsMissing(key), rpc.IsMissing(s.prefix + "epoch")},
-			Then: []rpc.Op{rpc.Put{Key: key, Value: []byte(name)}, alive},
+		alive := rpc.Put{Key: i.conn.prefix + importer, Value: []byte(i.name), Lease: lease}
+		resp, err := i.conn.client.Txn(ctx, rpc.Txn{
+			If:   []rpc.Compare{rpc.IsMissing(key), rpc.IsMissing(i.conn.prefix + "epoch")},
+			Then: []rpc.Op{rpc.Put{Key: key, Value: []byte(i.name)}, alive},
 			Else: []rpc.Op{rpc.Get{Key: key}},
 		})
 		switch {
@@ -170,18 +177,18 @@ func (s *Store) beginImport(ctx context.Context, name string) (lease rpc.LeaseID
 		switch {
 		case len(kvs) == 0:
 			return store.ErrNotEmpty // it has an epoch
-		case string(kvs[0].Value) != name:
+		case string(kvs[0].Value) != i.name:
 			return errImporting
 		}
 		// An attempt that got no answer has succeeded.
-		_, err = s.client.Txn(ctx, rpc.Txn{Then: []rpc.Op{alive}})
+		_, err = i.conn.client.Txn(ctx, rpc.Txn{Then: []rpc.Op{alive}})
 		return err
 	})
 	return lease, err
 }
 
-// holdLease keeps the lease of an import until ctx ends, unless etcd cannot be reached for too long.
-func (s *Store) holdLease(ctx context.Context, id rpc.LeaseID) {
+// hold keeps the lease of an import until ctx ends, unless etcd cannot be reached for too long.
+func (i *importation) hold(ctx context.Context, id rpc.LeaseID) {
 	tick := time.NewTicker(importerTTL / 3)
 	defer tick.Stop()
 	for {
@@ -190,19 +197,11 @@ func (s *Store) holdLease(ctx context.Context, id rpc.LeaseID) {
 			return
 		case <-tick.C:
 		}
-		_ = s.retry(ctx, func(ctx context.Context) error {
-			_, err := s.client.KeepAlive(ctx, id)
+		_ = i.conn.retry(ctx, func(ctx context.Context) error {
+			_, err := i.conn.client.KeepAlive(ctx, id)
 			return err
 		})
 	}
-}
-
-// importation is one import.
-type importation struct {
-	s     *Store
-	name  string
-	ops   []rpc.Op
-	bytes int
 }
 
 func (i *importation) run(ctx context.Context, entries iter.Seq2[store.Entry, error]) error {
@@ -215,9 +214,9 @@ func (i *importation) run(ctx context.Context, entries iter.Seq2[store.Entry, er
 		case store.EpochEntry:
 			epoch = e.Number
 		case store.SequenceEntry:
-			err = i.put(ctx, i.s.sequenceKey(e.Key), strconv.AppendUint(nil, e.Number, 10))
+			err = i.put(ctx, i.conn.sequenceKey(e.Key), strconv.AppendUint(nil, e.Number, 10))
 		case store.RecordEntry:
-			err = i.put(ctx, i.s.key(e.Key), e.Value)
+			err = i.put(ctx, i.conn.key(e.Key), e.Value)
 		}
 		if err != nil {
 			return err
@@ -242,7 +241,7 @@ func (i *importation) put(ctx context.Context, key string, value []byte) error {
 
 // isMine returns the conditions under which the import goes on: no other process has ended it.
 func (i *importation) isMine() []rpc.Compare {
-	return []rpc.Compare{rpc.HasValue(i.s.prefix+importing, i.name), rpc.HasValue(i.s.prefix+importer, i.name)}
+	return []rpc.Compare{rpc.HasValue(i.conn.prefix+importing, i.name), rpc.HasValue(i.conn.prefix+importer, i.name)}
 }
 
 var errGivenUp = errors.New("the copy was given up, since etcd could not be reached for too long; begin it again")
@@ -251,8 +250,8 @@ func (i *importation) flush(ctx context.Context) error {
 	if len(i.ops) == 0 {
 		return nil
 	}
-	err := i.s.retry(ctx, func(ctx context.Context) error {
-		resp, err := i.s.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: i.ops})
+	err := i.conn.retry(ctx, func(ctx context.Context) error {
+		resp, err := i.conn.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: i.ops})
 		if err == nil && !resp.Succeeded {
 			err = errGivenUp
 		}
@@ -264,17 +263,17 @@ func (i *importation) flush(ctx context.Context) error {
 
 // finish makes what was written the content of the store.
 func (i *importation) finish(ctx context.Context, epoch uint64) error {
-	s := i.s
-	then := []rpc.Op{rpc.Delete{Key: s.prefix + importing}, rpc.Delete{Key: s.prefix + importer},
-		rpc.Put{Key: s.prefix + imported, Value: []byte(i.name)}}
+	c := i.conn
+	then := []rpc.Op{rpc.Delete{Key: c.prefix + importing}, rpc.Delete{Key: c.prefix + importer},
+		rpc.Put{Key: c.prefix + imported, Value: []byte(i.name)}}
 	if epoch > 0 {
-		then = append(then, rpc.Put{Key: s.prefix + "epoch", Value: strconv.AppendUint(nil, epoch, 10)})
+		then = append(then, rpc.Put{Key: c.prefix + "epoch", Value: strconv.AppendUint(nil, epoch, 10)})
 	}
 	tried := false
-	err := s.retry(ctx, func(ctx context.Context) error {
+	err := c.retry(ctx, func(ctx context.Context) error {
 		tried = true
-		resp, err := s.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: then,
-			Else: []rpc.Op{rpc.Get{Key: s.prefix + imported}}})
+		resp, err := c.client.Txn(ctx, rpc.Txn{If: i.isMine(), Then: then,
+			Else: []rpc.Op{rpc.Get{Key: c.prefix + imported}}})
 		switch {
 		case err != nil:
 			return err
@@ -292,15 +291,15 @@ func (i *importation) finish(ctx context.Context, epoch uint64) error {
 	return err
 }
 
-// removeImport removes what an import has written that was not finished, and that has this name.
-func (s *Store) removeImport(ctx context.Context, name string) error {
-	return s.retry(ctx, func(ctx context.Context) error {
+// remove removes what an import has written that was not finished, and that has this name.
+func (i *importation) remove(ctx context.Context) error {
+	return i.conn.retry(ctx, func(ctx context.Context) error {
 		// The number of keys of one transaction is bounded, that of a range is not.
-		_, err := s.client.Txn(ctx, rpc.Txn{
-			If: []rpc.Compare{rpc.HasValue(s.prefix+importing, name)},
-			Then: []rpc.Op{rpc.Delete{Key: s.prefix + "k/", End: s.prefix + "k0"},
-				rpc.Delete{Key: s.prefix + "n/", End: s.prefix + "n0"},
-				rpc.Delete{Key: s.prefix + importer}, rpc.Delete{Key: s.prefix + importing}},
+		_, err := i.conn.client.Txn(ctx, rpc.Txn{
+			If: []rpc.Compare{rpc.HasValue(i.conn.prefix+importing, i.name)},
+			Then: []rpc.Op{rpc.Delete{Key: i.conn.prefix + "k/", End: i.conn.prefix + "k0"},
+				rpc.Delete{Key: i.conn.prefix + "n/", End: i.conn.prefix + "n0"},
+				rpc.Delete{Key: i.conn.prefix + importer}, rpc.Delete{Key: i.conn.prefix + importing}},
 		})
 		return err
 	})
@@ -309,9 +308,9 @@ func (s *Store) removeImport(ctx context.Context, name string) error {
 // checkImport fails while another process imports, and removes what an import has left that was interrupted.
 func (s *Store) checkImport(ctx context.Context) error {
 	name, alive := "", false
-	err := s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Txn(ctx, rpc.Txn{
-			Then: []rpc.Op{rpc.Get{Key: s.prefix + importing}, rpc.Get{Key: s.prefix + importer}}})
+	err := s.conn.retry(ctx, func(ctx context.Context) error {
+		resp, err := s.conn.client.Txn(ctx, rpc.Txn{
+			Then: []rpc.Op{rpc.Get{Key: s.conn.prefix + importing}, rpc.Get{Key: s.conn.prefix + importer}}})
 		if err != nil {
 			return err
 		}
@@ -327,6 +326,6 @@ func (s *Store) checkImport(ctx context.Context) error {
 	case alive:
 		return errImporting
 	}
-	s.logger.Warn("a copy into the store was interrupted; what it has left is removed", "store", s.where)
-	return s.removeImport(ctx, name)
+	s.logger.Warn("a copy into the store was interrupted; what it has left is removed", "store", s.conn.where)
+	return (&importation{conn: s.conn, name: name}).remove(ctx)
 }

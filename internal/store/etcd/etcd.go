@@ -22,8 +22,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,26 +44,17 @@ const (
 
 // Store is a store.Store in etcd.
 type Store struct {
-	store.Meter
-	client *rpc.Client
-	where  string // for people
-	prefix string // of all keys, with a slash at the end
+	conn   *conn
 	id     string
 	logger *slog.Logger
 
 	progress time.Duration // see progressInterval
 
-	closing chan struct{}   // closed when Close begins
-	ctx     context.Context // of calls; ends when Close no longer waits for them
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards the start of calls
-	closed  bool
-	calls   sync.WaitGroup // calls and goroutines
-
 	writers   writers
 	checks    chan struct{} // has a token for each check that is under way; see apply.check
 	sequences sequences
 	leases    leases
+	meter     store.Meter
 	committed atomic.Pointer[func(took time.Duration)]
 }
 
@@ -90,7 +79,7 @@ func Open(ctx context.Context, l Location, logger *slog.Logger) (*Store, error) 
 		s.Close()
 		return nil, err
 	}
-	s.calls.Go(s.compactNowAndThen)
+	s.conn.calls.Go(s.compactNowAndThen)
 	return s, nil
 }
 
@@ -103,38 +92,41 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: l.Prefix + "/", where: l.String(), logger: logger, progress: progressInterval,
-		closing: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.client, err = rpc.New(rpc.Config{Endpoints: l.Endpoints, TLS: tlsConfig, User: l.User, Password: password})
+	c := newConn(keys{prefix: l.Prefix + "/"}, l.String())
+	c.client, err = rpc.New(rpc.Config{Endpoints: l.Endpoints, TLS: tlsConfig, User: l.User, Password: password})
 	if err != nil {
-		s.cancel()
-		return nil, s.translate("connecting to", err)
+		c.cancel()
+		return nil, c.translate("connecting to", err)
 	}
-	s.leases.held, s.leases.lost = map[string]*lease{}, map[store.Fence]bool{}
-	s.sequences.busy = make(chan struct{}, 1)
-	s.sequences.known = map[string]counter{}
-	s.writers.slots, s.checks, s.AtOnce = make(chan struct{}, maxWriters), make(chan struct{}, maxChecks), maxWriters
-	return s, nil
+	return &Store{
+		conn:      c,
+		logger:    logger,
+		progress:  progressInterval,
+		writers:   writers{conn: c, slots: make(chan struct{}, maxWriters)},
+		checks:    make(chan struct{}, maxChecks),
+		sequences: sequences{busy: make(chan struct{}, 1), known: map[string]counter{}},
+		leases:    leases{conn: c, held: map[string]*lease{}, lost: map[store.Fence]bool{}},
+		meter:     store.Meter{AtOnce: maxWriters},
+	}, nil
 }
 
 // begin reads or makes the record of the format.
 func (s *Store) begin(ctx context.Context, endpoints []string) error {
-	if _, err := s.current(ctx); err != nil {
-		return s.translate("opening", err)
+	if _, err := s.conn.current(ctx); err != nil {
+		return s.conn.translate("opening", err)
 	}
-	if err := s.checkVersion(ctx, endpoints); err != nil {
+	if err := s.conn.checkVersion(ctx, endpoints); err != nil {
 		return err
 	}
-	key := s.prefix + "format"
+	key := s.conn.prefix + "format"
 	value, err := json.Marshal(format{currentFormat, rand.Text()})
 	if err != nil {
 		return err
 	}
 	var have []byte
-	err = s.retry(ctx, func(ctx context.Context) error {
+	err = s.conn.retry(ctx, func(ctx context.Context) error {
 		// A transaction without an answer may be repeated: it makes the record only if there is none.
-		resp, err := s.client.Txn(ctx, rpc.Txn{
+		resp, err := s.conn.client.Txn(ctx, rpc.Txn{
 			If:   []rpc.Compare{rpc.IsMissing(key)},
 			Then: []rpc.Op{rpc.Put{Key: key, Value: value}},
 			Else: []rpc.Op{rpc.Get{Key: key}},
@@ -152,71 +144,43 @@ func (s *Store) begin(ctx context.Context, endpoints []string) error {
 		return nil
 	})
 	if err != nil {
-		return s.translate("opening", err)
+		return s.conn.translate("opening", err)
 	}
 	var f format
 	switch err := json.Unmarshal(have, &f); {
 	case err != nil || f.Format < 1 || f.ID == "":
 		return fmt.Errorf("the store %s cannot be used: %s is not a record of Coppice (%.40q); name another prefix",
-			s.where, key, have)
+			s.conn.where, key, have)
 	case f.Format > currentFormat:
 		return fmt.Errorf("the store %s cannot be used: it has format %d, and this version of Coppice knows %d; "+
-			"use the version that made it", s.where, f.Format, currentFormat)
+			"use the version that made it", s.conn.where, f.Format, currentFormat)
 	}
 	s.id = f.ID
-	return s.translate("opening", s.checkImport(ctx))
+	return s.conn.translate("opening", s.checkImport(ctx))
 }
 
 // ID returns the ID of the history of the store, made when it began.
 func (s *Store) ID() string { return s.id }
 
 // String returns where the store is, without secrets.
-func (s *Store) String() string { return s.where }
+func (s *Store) String() string { return s.conn.where }
+
+// Writes returns what this process has written.
+func (s *Store) Writes() store.Writes { return s.meter.Writes() }
 
 // OnCommit has f called after each Apply that changed something, with the time that it has taken. f must not be slow.
 func (s *Store) OnCommit(f func(took time.Duration)) { s.committed.Store(&f) }
 
-// key returns the key of etcd of a record.
-func (s *Store) key(key string) string { return s.prefix + "k/" + key }
-
-// record returns the key of a record, given that of etcd.
-func (s *Store) record(key string) string { return strings.TrimPrefix(key, s.prefix+"k/") }
-
-// enter begins a call of a method, unless the store is closed; the caller ends it with calls.Done.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return store.ErrClosed
-	}
-	s.calls.Add(1)
-	return nil
-}
-
 // Close implements store.Store. It waits for calls that have been sent, up to 2 s if etcd does not answer, and gives
 // up the leases that are held.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	first := !s.closed
-	if s.closed = true; first {
-		close(s.closing)
-	}
-	s.mu.Unlock()
-	if !first {
-		s.calls.Wait()
+	if !s.conn.stop() {
 		return nil
 	}
-	late := time.AfterFunc(farewell, s.cancel)
-	s.calls.Wait()
-	late.Stop()
-	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	s.leases.end(ctx, s.client)
-	s.writers.end(ctx, s.client)
-	s.client.Close() // its only errors are those of connections that are closed already
+	s.leases.end(ctx)
+	s.writers.end(ctx)
+	s.conn.client.Close() // its only errors are those of connections that are closed already
 	return nil
 }

@@ -31,7 +31,7 @@ func start(t *testing.T, c *etcdtest.Cluster) *Store {
 // do makes one change past the store.
 func do(t *testing.T, s *Store, op rpc.Op) {
 	t.Helper()
-	if _, err := s.client.Txn(t.Context(), rpc.Txn{Then: []rpc.Op{op}}); err != nil {
+	if _, err := s.conn.client.Txn(t.Context(), rpc.Txn{Then: []rpc.Op{op}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -42,16 +42,16 @@ func TestSettle(t *testing.T) {
 	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
 	a := &apply{s: s, ops: []store.Op{{Kind: store.Put, Key: "a", Value: []byte("1")}}, changes: true}
 
-	w, err := s.writers.take(ctx, s)
+	w, err := s.writers.take(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := s.client.Txn(ctx, a.txn(w))
+	resp, err := s.conn.client.Txn(ctx, a.txn(w))
 	if err != nil || !resp.Succeeded {
 		t.Fatal(resp, err)
 	}
 	for range 2 { // the question itself may have to be repeated
-		if rev, done, err := s.settle(ctx, w); err != nil || !done || int64(rev) != resp.Revision {
+		if rev, done, err := s.writers.settle(ctx, w); err != nil || !done || int64(rev) != resp.Revision {
 			t.Errorf("a write that was done: %d, %v, %v", rev, done, err)
 		}
 	}
@@ -59,12 +59,12 @@ func TestSettle(t *testing.T) {
 
 	late := a.txn(w)
 	for range 2 {
-		if _, done, err := s.settle(ctx, w); err != nil || done {
+		if _, done, err := s.writers.settle(ctx, w); err != nil || done {
 			t.Errorf("a write that was not done: %v, %v", done, err)
 		}
 	}
 	// It comes late.
-	if resp, err := s.client.Txn(ctx, late); err != nil || resp.Succeeded {
+	if resp, err := s.conn.client.Txn(ctx, late); err != nil || resp.Succeeded {
 		t.Errorf("a write that is said not to be done is done later: %v, %v", resp, err)
 	}
 	s.writers.put(nil)
@@ -72,10 +72,10 @@ func TestSettle(t *testing.T) {
 	// A caller that has gone gets no more than resignTime.
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if w, err = s.writers.take(ctx, s); err != nil {
+	if w, err = s.writers.take(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, done, err := s.settle(gone, w); err != nil || done {
+	if _, done, err := s.writers.settle(gone, w); err != nil || done {
 		t.Errorf("for a caller that has gone: %v, %v", done, err)
 	}
 	s.writers.put(nil)
@@ -98,13 +98,13 @@ func TestMoved(t *testing.T) {
 		if _, err := by.Apply(ctx, store.Fence{}, nil, add); err != nil {
 			t.Fatal(err)
 		}
-		do(t, s, rpc.Delete{Key: s.prefix + "w/", End: s.prefix + "w0"})
+		do(t, s, rpc.Delete{Key: s.conn.prefix + "w/", End: s.conn.prefix + "w0"})
 	}
 	records, _, err := s.Snapshot(ctx, "log")
 	if err != nil || len(records) != 6 || records[5].Key != store.SequenceKey("log", 6) {
 		t.Errorf("%v, %v", records, err)
 	}
-	do(t, s, rpc.Put{Key: s.sequenceKey("log"), Value: []byte("many")})
+	do(t, s, rpc.Put{Key: s.conn.sequenceKey("log"), Value: []byte("many")})
 	if _, err := s.Apply(ctx, store.Fence{}, nil, add); err == nil || !strings.Contains(err.Error(), `coppice/n/log is damaged: "many" is no number`) {
 		t.Errorf("with a damaged sequence: %v", err)
 	}
@@ -156,7 +156,7 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("noted %d and %d after revision %d", noted, otherNoted, second)
 	}
 	// Somebody else has compacted further.
-	if err := s.client.Compact(ctx, int64(write())); err != nil {
+	if err := s.conn.client.Compact(ctx, int64(write())); err != nil {
 		t.Fatal(err)
 	}
 	step(s, &last, &noted)
@@ -167,7 +167,7 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1}))
 	s.progress = 10 * time.Millisecond
-	after, err := s.current(t.Context())
+	after, err := s.conn.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,12 +200,12 @@ func TestKilledImport(t *testing.T) {
 		yield(store.Entry{Kind: store.SequenceEntry, Key: "log", Number: 3}, nil)
 		yield(store.Entry{Kind: store.RecordEntry, Key: "a", Value: []byte("1")}, nil)
 	}
-	lease, err := s.beginImport(ctx, "killed")
+	i := &importation{conn: s.conn, name: "killed"}
+	lease, err := i.begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &importation{s: s, name: "killed"}
-	for _, key := range []string{s.key("a"), s.sequenceKey("log")} {
+	for _, key := range []string{s.conn.key("a"), s.conn.sequenceKey("log")} {
 		if err := errors.Join(i.put(ctx, key, []byte("1")), i.flush(ctx)); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestKilledImport(t *testing.T) {
 	if err := s.Import(ctx, entries); err == nil {
 		t.Error("a second import has begun")
 	}
-	if err := s.client.Revoke(ctx, lease); err != nil {
+	if err := s.conn.client.Revoke(ctx, lease); err != nil {
 		t.Fatal(err)
 	}
 	other := start(t, c)
@@ -228,7 +228,7 @@ func TestKilledImport(t *testing.T) {
 		t.Errorf("left: %v, %v", e, err)
 	}
 	// It goes on after all.
-	if err := errors.Join(i.put(ctx, s.key("late"), []byte("1")), i.flush(ctx)); !errors.Is(err, errGivenUp) {
+	if err := errors.Join(i.put(ctx, s.conn.key("late"), []byte("1")), i.flush(ctx)); !errors.Is(err, errGivenUp) {
 		t.Errorf("an import that was given up goes on: %v", err)
 	}
 	if err := i.finish(ctx, 7); !errors.Is(err, errGivenUp) {
@@ -253,7 +253,7 @@ func TestLargeRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.client.Get(ctx, rpc.Get{Key: s.key("log/"), End: s.key("log0")}); !errors.Is(err, rpc.ErrTooLarge) {
+	if _, err := s.conn.client.Get(ctx, rpc.Get{Key: s.conn.key("log/"), End: s.conn.key("log0")}); !errors.Is(err, rpc.ErrTooLarge) {
 		t.Errorf("all at once: %v", err)
 	}
 	records, _, err := s.Snapshot(ctx, "log")
@@ -272,16 +272,16 @@ func TestRevoked(t *testing.T) {
 	t.Parallel()
 	s, ctx := start(t, etcdtest.Start(t, etcdtest.Options{Members: 1})), t.Context()
 	for name, take := range map[string]func(*lease) error{
-		"revoked": func(l *lease) error { return s.client.Revoke(ctx, l.id) },
+		"revoked": func(l *lease) error { return s.conn.client.Revoke(ctx, l.id) },
 		"record deleted": func(l *lease) error {
-			do(t, s, rpc.Delete{Key: s.leaseKey(l.name)})
+			do(t, s, rpc.Delete{Key: s.conn.leaseKey(l.name)})
 			return nil
 		},
 		"record of another": func(l *lease) error {
-			do(t, s, rpc.Delete{Key: s.leaseKey(l.name)})
-			id, err := s.client.Grant(ctx, 60)
+			do(t, s, rpc.Delete{Key: s.conn.leaseKey(l.name)})
+			id, err := s.conn.client.Grant(ctx, 60)
 			if err == nil {
-				_, err = s.claim(ctx, l.name, id, counter{})
+				_, err = s.leases.claim(ctx, l.name, id, counter{})
 			}
 			return err
 		},

@@ -31,19 +31,19 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 	if err := store.CheckPrefix(prefix); err != nil {
 		return nil, 0, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.conn.enter(ctx); err != nil {
 		return nil, 0, err
 	}
-	defer s.calls.Done()
+	defer s.conn.calls.Done()
 	var page []store.Record
 	bytes := 0
 	var all rpc.Get
-	all.Key, all.End = s.bounds(prefix)
+	all.Key, all.End = s.conn.bounds(prefix)
 	if after != "" {
-		all.Key = max(all.Key, s.key(after)+"\x00")
+		all.Key = max(all.Key, s.conn.key(after)+"\x00")
 	}
-	rev, err := s.pages(ctx, all, func(kv *rpc.KeyValue) bool {
-		r := store.Record{Key: s.record(kv.Key), Value: kv.Value, Rev: store.Rev(kv.Revision)}
+	rev, err := s.conn.pages(ctx, all, func(kv *rpc.KeyValue) bool {
+		r := store.Record{Key: s.conn.record(kv.Key), Value: kv.Value, Rev: store.Rev(kv.Revision)}
 		if !store.Under(prefix, r.Key) {
 			return true
 		}
@@ -55,26 +55,18 @@ func (s *Store) read(ctx context.Context, prefix, after string, limit, maxBytes 
 		return limit == 0 || len(page) < limit
 	})
 	if err != nil {
-		return nil, 0, s.translate("reading "+prefix+" from", err)
+		return nil, 0, s.conn.translate("reading "+prefix+" from", err)
 	}
 	return page, store.Rev(rev), nil
 }
 
-// bounds returns the range of keys of etcd that has all records at and below a prefix, and a few others.
-func (s *Store) bounds(prefix string) (from, to string) {
-	if prefix == "" {
-		return s.key(""), s.prefix + "k0" // '0' is the character after '/'
-	}
-	return s.key(prefix), s.key(prefix) + "0"
-}
-
 // pages calls each for the keys of a range in their order, as of one revision, until it returns false. It returns the
 // revision. The limit of the range is not used.
-func (s *Store) pages(ctx context.Context, all rpc.Get, each func(*rpc.KeyValue) bool) (rev int64, err error) {
+func (c *conn) pages(ctx context.Context, all rpc.Get, each func(*rpc.KeyValue) bool) (rev int64, err error) {
 	for all.Limit = minKeys; ; {
 		var page rpc.GetAnswer
-		err := s.retry(ctx, func(ctx context.Context) (err error) {
-			page, err = s.client.Get(ctx, all)
+		err := c.retry(ctx, func(ctx context.Context) (err error) {
+			page, err = c.client.Get(ctx, all)
 			return err
 		})
 		if errors.Is(err, rpc.ErrTooLarge) && all.Limit > 1 {
@@ -116,7 +108,7 @@ func isCompacted(err error) bool {
 func (s *Store) restrict(rev int64, events []rpc.Event, prefix string) (c store.Change, size int) {
 	c.Rev = store.Rev(rev)
 	for _, e := range events {
-		key := s.record(e.Key)
+		key := s.conn.record(e.Key)
 		switch {
 		case !store.Under(prefix, key):
 		case e.Deleted:

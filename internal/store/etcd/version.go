@@ -14,7 +14,7 @@ import (
 const oldest = "3.5.13"
 
 // checkVersion fails if a member is too old. It asks as many as are needed for anything to work.
-func (s *Store) checkVersion(ctx context.Context, endpoints []string) error {
+func (c *conn) checkVersion(ctx context.Context, endpoints []string) error {
 	answers := make(chan error, len(endpoints)) // nil if a member is new enough
 	bounded, cancel := context.WithTimeout(ctx, attemptTime)
 	var asking sync.WaitGroup
@@ -22,7 +22,7 @@ func (s *Store) checkVersion(ctx context.Context, endpoints []string) error {
 	defer cancel() // ends what still asks
 	for _, endpoint := range endpoints {
 		asking.Go(func() {
-			version, err := s.client.Version(bounded, endpoint)
+			version, err := c.client.Version(bounded, endpoint)
 			if err != nil {
 				return
 			}

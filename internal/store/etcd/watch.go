@@ -26,7 +26,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.S
 			return
 		}
 		if err := s.checkRev(ctx, from); err != nil {
-			yield(store.Change{}, s.translate("watching", err))
+			yield(store.Change{}, s.conn.translate("watching", err))
 			return
 		}
 		watching, cancel := context.WithCancel(ctx)
@@ -59,7 +59,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.S
 			case <-ctx.Done():
 				yield(store.Change{}, ctx.Err())
 				return
-			case <-s.closing:
+			case <-s.conn.closing:
 				yield(store.Change{}, store.ErrClosed)
 				return
 			}
@@ -69,11 +69,11 @@ func (s *Store) Watch(ctx context.Context, prefix string, from store.Rev) iter.S
 
 // checkRev returns ErrCompacted if the store has not come to a revision yet.
 func (s *Store) checkRev(ctx context.Context, rev store.Rev) error {
-	if err := s.enter(ctx); err != nil {
+	if err := s.conn.enter(ctx); err != nil {
 		return err
 	}
-	defer s.calls.Done() // Close does not wait for the consumer of a watch
-	current, err := s.current(ctx)
+	defer s.conn.calls.Done() // Close does not wait for the consumer of a watch
+	current, err := s.conn.current(ctx)
 	if err == nil && rev > store.Rev(current) {
 		err = store.ErrCompacted
 	}
@@ -91,7 +91,7 @@ func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backl
 		if time.Since(begun) > maxPause {
 			pause = minPause
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := s.conn.pause(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, maxPause)
@@ -108,8 +108,8 @@ func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, to := s.bounds(prefix)
-	w, err := s.client.Watch(ctx, from, to, *after+1)
+	from, to := s.conn.bounds(prefix)
+	w, err := s.conn.client.Watch(ctx, from, to, *after+1)
 	if err != nil {
 		return nil
 	}
@@ -148,18 +148,6 @@ func (s *Store) askForProgress(ctx context.Context, w *rpc.Watch) {
 			return
 		}
 	}
-}
-
-// current returns the current revision.
-func (s *Store) current(ctx context.Context) (rev int64, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
-		resp, err := s.client.Get(ctx, rpc.Get{Key: s.prefix + "format", KeysOnly: true})
-		if err == nil {
-			rev = resp.Revision
-		}
-		return err
-	})
-	return rev, err
 }
 
 // backlog has the changes that a watch has received and its consumer has not.

@@ -27,6 +27,7 @@ const (
 // the condition that the record has the one before. So the record tells whether it was done. If it was not, the record
 // is deleted in the same step, and the write can no longer be done. A writer has one write under way at a time.
 type writers struct {
+	conn  *conn
 	slots chan struct{} // has a token for each writer that is in use
 	mu    sync.Mutex
 	idle  []*writer
@@ -43,7 +44,7 @@ type writer struct {
 func (w *writer) number(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // take returns a writer that is not in use. The caller gives it back with put, also if it is nil.
-func (ws *writers) take(ctx context.Context, s *Store) (*writer, error) {
+func (ws *writers) take(ctx context.Context) (*writer, error) {
 	select {
 	case ws.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -59,7 +60,7 @@ func (ws *writers) take(ctx context.Context, s *Store) (*writer, error) {
 		}
 	}
 	ws.mu.Unlock()
-	w, err := s.newWriter(ctx)
+	w, err := ws.create(ctx)
 	if err != nil {
 		<-ws.slots
 		return nil, err
@@ -77,16 +78,16 @@ func (ws *writers) put(w *writer) {
 	<-ws.slots
 }
 
-// newWriter makes the record of a writer.
-func (s *Store) newWriter(ctx context.Context) (*writer, error) {
+// create makes the record of a writer.
+func (ws *writers) create(ctx context.Context) (*writer, error) {
 	w := &writer{until: time.Now().Add(writerTTL / 2)}
-	err := s.retry(ctx, func(ctx context.Context) error {
-		lease, err := s.client.Grant(ctx, int64(writerTTL/time.Second))
+	err := ws.conn.retry(ctx, func(ctx context.Context) error {
+		lease, err := ws.conn.client.Grant(ctx, int64(writerTTL/time.Second))
 		if err != nil {
 			return err
 		}
-		w.key, w.lease = s.prefix+"w/"+rand.Text(), lease // another one each time
-		_, err = s.client.Txn(ctx, rpc.Txn{
+		w.key, w.lease = ws.conn.prefix+"w/"+rand.Text(), lease // another one each time
+		_, err = ws.conn.client.Txn(ctx, rpc.Txn{
 			Then: []rpc.Op{rpc.Put{Key: w.key, Value: []byte(w.number(0)), Lease: lease}}})
 		return err
 	})
@@ -95,7 +96,7 @@ func (s *Store) newWriter(ctx context.Context) (*writer, error) {
 
 // settle finds out whether the write of a writer was done that got no answer. If it was not, it never will be, and the
 // writer is not to be used any more. The error is store.ErrUnknown if that cannot be found out.
-func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool, err error) {
+func (ws *writers) settle(ctx context.Context, w *writer) (rev store.Rev, done bool, err error) {
 	// The caller may be gone, but the answer counts.
 	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -107,8 +108,8 @@ func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool
 		}
 	})()
 	// It has the same result when it is repeated: the record is gone then, or has the number.
-	err = s.retry(patient, func(ctx context.Context) error {
-		resp, err := s.client.Txn(ctx, rpc.Txn{
+	err = ws.conn.retry(patient, func(ctx context.Context) error {
+		resp, err := ws.conn.client.Txn(ctx, rpc.Txn{
 			If:   []rpc.Compare{rpc.HasValue(w.key, w.number(w.last+1))},
 			Then: []rpc.Op{rpc.Get{Key: w.key}},
 			Else: []rpc.Op{rpc.Delete{Key: w.key}},
@@ -128,11 +129,11 @@ func (s *Store) settle(ctx context.Context, w *writer) (rev store.Rev, done bool
 }
 
 // end removes the records of all writers.
-func (ws *writers) end(ctx context.Context, client *rpc.Client) {
+func (ws *writers) end(ctx context.Context) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.idle {
-		if err := client.Revoke(ctx, w.lease); err != nil && ctx.Err() != nil {
+		if err := ws.conn.client.Revoke(ctx, w.lease); err != nil && ctx.Err() != nil {
 			return // etcd does that, later
 		}
 	}

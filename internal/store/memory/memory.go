@@ -17,9 +17,9 @@ import (
 
 // Store is a store.Store in memory.
 type Store struct {
-	store.Meter
 	history *local.History
 	leases  *local.Leases
+	meter   store.Meter
 
 	mu        sync.RWMutex
 	records   []store.Record // sorted by key
@@ -39,6 +39,9 @@ func New() *Store {
 		sequences: map[string]uint64{},
 	}
 }
+
+// Writes returns what was written.
+func (s *Store) Writes() store.Writes { return s.meter.Writes() }
 
 // Apply implements store.Store. It never returns ErrUnknown, ErrFull or ErrReadOnly.
 func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond, ops []store.Op) (store.Rev, error) {
@@ -75,7 +78,7 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	maps.Copy(s.sequences, b.Sequences)
 	s.rev = b.Rev()
 	s.history.Publish(b.Changes)
-	s.Count(ops)
+	s.meter.Count(ops)
 	return rev, nil
 }
 

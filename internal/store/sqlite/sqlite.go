@@ -26,7 +26,6 @@ import (
 
 // Store is a store.Store in a SQLite file.
 type Store struct {
-	store.Meter
 	path    string
 	swap    sync.RWMutex // held by reads while they use what Maintain replaces
 	lock    *flock.Flock // nil while Repair uses it
@@ -35,6 +34,7 @@ type Store struct {
 	writer  *writer // nil if opened by OpenReadOnly
 	history *local.History
 	leases  *local.Leases
+	meter   store.Meter
 	closing sync.Once
 	closed  atomic.Bool
 	err     error // of Close
@@ -68,6 +68,9 @@ func (s *Store) ID() string {
 	return s.writer.id
 }
 
+// Writes returns what this process has written.
+func (s *Store) Writes() store.Writes { return s.meter.Writes() }
+
 // maxOps is the number of ops of one Apply: each waits for a sync, so that what comes in a burst is
 // written together.
 const maxOps = 2000
@@ -93,7 +96,7 @@ func (s *Store) Apply(ctx context.Context, fence store.Fence, conds []store.Cond
 	if err := s.writer.do(ctx, &r); err != nil {
 		return 0, err
 	}
-	s.Count(ops)
+	s.meter.Count(ops)
 	return r.rev, nil
 }
 
