@@ -68,9 +68,10 @@ const (
 )
 
 // beginFunction is fork for an agent of the program.
-func (s *slot) beginFunction(l *runtime.Launch, run *incarnation) (
+func (run *incarnation) beginFunction(l *runtime.Launch) (
 	p process, await func(context.Context) error, err error,
 ) {
+	s := run.slot
 	switch {
 	case s.shim.program == nil || s.shim.key != l.Program.Key:
 		return nil, nil, fmt.Errorf("%s is an agent of %s, and this shim has those of %s", l.Path, l.Program.Key,

@@ -76,12 +76,13 @@ func (p *agentGroup) enter(l *runtime.Limits) (*os.File, error) {
 
 // forkOutside forks again without the group. The errors do not tell whether the group was the
 // problem: missing permissions, an old kernel, or a group that was removed or divided.
-func (s *slot) forkOutside(l *runtime.Launch, run *incarnation, why error) (process,
+func (run *incarnation) forkOutside(l *runtime.Launch, why error) (process,
 	func(context.Context) error, error) {
+	s := run.slot
 	group := run.group
 	run.group = nil
 	group.Remove() // the next incarnation gets a new one
-	process, await, err := s.fork(l, run)
+	process, await, err := run.fork(l)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 // incarnation is one incarnation of the agent.
 type incarnation struct {
+	slot     *slot
 	number   uint64
 	grace    time.Duration
 	terminal bool
@@ -37,147 +38,33 @@ type incarnation struct {
 	lifeTimer *time.Timer // ends its lifetime; nil if unlimited
 }
 
-// start starts an incarnation for c. It returns when its process exists.
-func (s *slot) start(c *conn, m *wire.Message) (*wire.State, error) {
-	l, err := s.requestedLaunch(m)
-	if err != nil {
-		return nil, err
-	}
-	if l.Incarnation != m.Incarnation {
-		return nil, fmt.Errorf("start of incarnation %d with a launch of %d", m.Incarnation, l.Incarnation)
-	}
-	if name, err := wire.DirName(l.Path); err != nil || name != s.name {
-		return nil, fmt.Errorf("slot %s is not that of agent %.200q", s.dir, l.Path)
-	}
-	run := &incarnation{
-		number: l.Incarnation, grace: l.Grace, terminal: l.Terminal, input: l.Terminal || l.Input,
-		started: make(chan struct{}), ended: make(chan struct{}),
-	}
-	if run.grace == 0 {
-		run.grace = proc.DefaultGrace
-	}
-	if err := s.shim.watcher().Check(); err != nil {
-		return nil, err
-	}
-	run.group = s.openGroup(m.Group)
-	if err := s.claim(run, &l, m.Token); err != nil {
-		return nil, err
-	}
-	if l.ResetNumbering {
-		s.records.forget(s.dir)
-	}
-	s.output.log.Limit(l.Log)
-	s.output.log.Begin(run.number)
-	s.saveIntent()
-	process, await, err := s.begin(&l, run)
-	if err != nil {
-		close(run.started)
-		s.end(run, supervisor.Exit{Kind: supervisor.Failure, Err: err}, time.Now())
-		s.outputEnded()
-		return nil, err
-	}
-	id, _ := process.Identity() // zero if it has ended already
-	run.process, s.drained = process, process.Drained()
-	run.limitLifetime(l.Timeout)
-	close(run.started)
-
-	s.mu.Lock()
-	s.launch = l
-	s.state.Agent, s.state.StartedAt = id, time.Now()
-	s.state.Ready = !hasCondition(l.Ready)
-	if run.notify != nil {
-		s.said.notice = run.notify.Said()
-	}
-	st := s.snapshot()
-	if len(s.conns) > 1 { // c gets it in the answer
-		s.broadcastExcept(c, &wire.Message{Type: wire.Status, Incarnation: st.Incarnation, State: st})
-	}
-	s.mu.Unlock()
-	if run.notify != nil {
-		run.notify.Listen(process.PID())
-	}
-	go s.unused.close()
-	go s.watch(run, await, &l)
-	s.shim.releaseMemory()
-	return st, nil
-}
-
 // begin starts the process or the function of an incarnation that is that of its slot. A deadline that comes before
 // that refuses it, and a later one stops it.
-func (s *slot) begin(l *runtime.Launch, run *incarnation) (process, func(context.Context) error, error) {
-	if err := s.shim.watcher().Passed(); err != nil {
+func (run *incarnation) begin(l *runtime.Launch) (process, func(context.Context) error, error) {
+	if err := run.slot.shim.watcher().Passed(); err != nil {
 		return nil, nil, err
 	}
 	if l.Program != nil {
-		return s.beginFunction(l, run)
+		return run.beginFunction(l)
 	}
-	process, await, err := s.fork(l, run)
+	process, await, err := run.fork(l)
 	if err != nil && run.group != nil {
-		return s.forkOutside(l, run, err)
+		return run.forkOutside(l, err)
 	}
 	return process, await, err
 }
-
-// requestedLaunch returns the launch that a start asks for.
-func (s *slot) requestedLaunch(m *wire.Message) (runtime.Launch, error) {
-	switch {
-	case m.Launch != nil:
-		return m.Launch.Unpack(), nil
-	case m.Again == 0:
-		return runtime.Launch{}, errors.New("start without a launch")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.launch.Incarnation != m.Again {
-		return runtime.Launch{}, fmt.Errorf("%w: the launch of incarnation %d was to be "+
-			"repeated, the last one was of %d",
-			runtime.ErrStale, m.Again, s.launch.Incarnation)
-	}
-	return wire.Again(s.launch, m.Incarnation, m.Token), nil
-}
-
-// claim makes run the incarnation of the slot.
-func (s *slot) claim(run *incarnation, l *runtime.Launch, token string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closing:
-		return wire.ErrClosing
-	case s.run != nil:
-		return fmt.Errorf("%w: incarnation %d is running", runtime.ErrBusy, s.run.number)
-	case l.Incarnation <= s.state.Incarnation && !l.ResetNumbering:
-		return fmt.Errorf("%w: cannot start incarnation %d, the last one of the slot is %d", runtime.ErrStale,
-			l.Incarnation, s.state.Incarnation)
-	}
-	s.run = run
-	s.said = said{}
-	s.pumping++
-	s.state = wire.State{
-		Version: wire.Version, Path: l.Path, Incarnation: l.Incarnation, SpecHash: l.SpecHash,
-		Token: token, Shim: s.shim.self, Group: run.group.name(), StartedAt: time.Now(),
-		Grace: run.grace,
-	}
-	if s.linger != nil {
-		s.linger.Stop()
-	}
-	return nil
-}
-
-// saveIntent saves what is about to be started. If this process is killed right after the fork, the
-// next shim must know of the incarnation, or it would be started twice. The end of the previous
-// incarnation must be recorded before.
-func (s *slot) saveIntent() { s.records.await(s.saveState) }
 
 func hasCondition(r spec.Ready) bool {
 	return r.Log != "" || r.TCP != "" || r.HTTP != "" || len(r.Exec) > 0 || r.Notify
 }
 
 // fork starts the process. await waits for its readiness.
-func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(context.Context) error, err error) {
+func (run *incarnation) fork(l *runtime.Launch) (p process, await func(context.Context) error, err error) {
+	s := run.slot
 	if s.shim.program != nil {
 		return nil, nil, fmt.Errorf("this shim has only agents of %s", s.shim.key)
 	}
-	notify, err := s.listenNotify(l, run)
+	notify, err := run.listenNotify(l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,20 +119,21 @@ func (s *slot) fork(l *runtime.Launch, run *incarnation) (p process, await func(
 // watch handles an incarnation from its start. The state is saved and readiness awaited
 // here; for the rest of its life, a goroutine waits that has done nothing yet: its stack has a
 // quarter of the size.
-func (s *slot) watch(run *incarnation, await func(context.Context) error, l *runtime.Launch) {
-	s.saveState()
+func (run *incarnation) watch(await func(context.Context) error, l *runtime.Launch) {
+	run.slot.saveState()
 	var notReady error
 	if hasCondition(l.Ready) {
-		notReady = s.awaitReady(run, await, l)
+		notReady = run.awaitReady(await, l)
 	} else {
 		await(context.Background())
 	}
-	go s.awaitEnd(run, l.Timeout, notReady)
+	go run.awaitEnd(l.Timeout, notReady)
 }
 
 // awaitReady waits until an incarnation is ready, and ends one that does not become so in time. Agents
 // of programs have no such time unless the launch says so.
-func (s *slot) awaitReady(run *incarnation, await func(context.Context) error, l *runtime.Launch) error {
+func (run *incarnation) awaitReady(await func(context.Context) error, l *runtime.Launch) error {
+	s := run.slot
 	timeout := l.Ready.Timeout
 	if timeout <= 0 && l.Program == nil {
 		timeout = spec.DefaultReadyTimeout
@@ -271,15 +159,15 @@ func (s *slot) awaitReady(run *incarnation, await func(context.Context) error, l
 
 // awaitEnd handles the end of an incarnation. notReady is why it did not become ready; nil if it
 // did. timeout is that of its lifetime.
-func (s *slot) awaitEnd(run *incarnation, timeout time.Duration, notReady error) {
+func (run *incarnation) awaitEnd(timeout time.Duration, notReady error) {
 	<-run.process.Done()
 	at := time.Now()
 	if run.notify != nil {
 		run.notify.Leave() // receives its last messages
-		s.unused.add(run.notify)
+		run.slot.unused.add(run.notify)
 	}
 	exit := run.group.explainExit(run.process.Exit()) // before the group is removed
-	s.sweep(run.group)
+	run.sweep()
 	stopped, overdue, expired := run.asked()
 	switch {
 	case expired != nil && exit.Kind != supervisor.Normal:
@@ -293,9 +181,9 @@ func (s *slot) awaitEnd(run *incarnation, timeout time.Duration, notReady error)
 		}
 		exit.Err = notReady
 	}
-	s.end(run, exit, at)
+	run.end(exit, at)
 	<-run.process.Drained()
-	s.outputEnded()
+	run.slot.outputEnded()
 }
 
 func (s *slot) outputEnded() {
@@ -310,7 +198,8 @@ func (s *slot) outputEnded() {
 // If this process is killed in between, those who got the report know the end. For all others
 // the incarnation is lost, as if that had happened a moment earlier. The record is synced later
 // still: only a power cut could undo it, and that ends everything else, too.
-func (s *slot) end(run *incarnation, exit supervisor.Exit, at time.Time) {
+func (run *incarnation) end(exit supervisor.Exit, at time.Time) {
+	s := run.slot
 	run.stopTimers()
 	s.output.log.End(run.number, exit.String(), !exit.Clean()) // before its successor may begin
 	end := wire.NewEnd(exit, at)

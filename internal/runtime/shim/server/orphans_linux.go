@@ -24,22 +24,22 @@ const sweepTimeout = time.Second
 // descendant of this process. Killing the group also gets processes that fork faster than they
 // can be found. A group alone does not tell that something is left: for some time after its last
 // process was reaped it may say so.
-func (s *slot) sweep(group *agentGroup) {
+func (run *incarnation) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
-	reaper := &s.shim.reaper
+	reaper := &run.slot.shim.reaper
 	for killed := false; ctx.Err() == nil; {
 		reaper.Collect()
 		if reaper.Childless() {
 			return
 		}
-		left, err := reaper.Strays(func(p proc.Stray) bool { return s.owns(p, group) })
+		left, err := reaper.Strays(run.owns)
 		if err != nil || len(left) == 0 {
 			return
 		}
-		if group != nil && !killed {
+		if run.group != nil && !killed {
 			half, cancel := context.WithTimeout(ctx, sweepTimeout/2)
-			group.Kill(half)
+			run.group.Kill(half)
 			cancel()
 			killed = true // what is left after that has left the group, or cannot die
 			continue
@@ -55,6 +55,7 @@ func (s *slot) sweep(group *agentGroup) {
 
 // owns reports whether an orphan is the rest of the agent of this slot. One whose agent is not
 // known counts as that when no other agent runs.
-func (s *slot) owns(p proc.Stray, group *agentGroup) bool {
-	return p.Mark == s.mark || wire.HasMarker(p.PID, s.dir) || group.has(p.PID) || !s.shim.runsOther(s)
+func (run *incarnation) owns(p proc.Stray) bool {
+	s := run.slot
+	return p.Mark == s.mark || wire.HasMarker(p.PID, s.dir) || run.group.has(p.PID) || !s.shim.runsOther(s)
 }

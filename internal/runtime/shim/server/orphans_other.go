@@ -6,4 +6,4 @@ import "errors"
 
 func becomeReaper() error { return errors.ErrUnsupported }
 
-func (s *slot) sweep(*agentGroup) {}
+func (run *incarnation) sweep() {}

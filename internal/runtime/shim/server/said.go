@@ -20,11 +20,11 @@ type said struct {
 }
 
 // listenNotify creates the notify socket of an incarnation, if it wants one.
-func (s *slot) listenNotify(l *runtime.Launch, run *incarnation) (*ready.NotifySocket, error) {
+func (run *incarnation) listenNotify(l *runtime.Launch) (*ready.NotifySocket, error) {
 	if !l.Notify && !l.Ready.Notify {
 		return nil, nil
 	}
-	notify, err := ready.ListenNotify("", func(n sdnotify.Notice, u sdnotify.Urgency) { s.onNotice(run, n, u) })
+	notify, err := ready.ListenNotify("", run.onNotice)
 	if err != nil || l.User == nil {
 		return notify, err
 	}
@@ -59,7 +59,8 @@ func (u *unused) close() {
 }
 
 // onNotice handles a report of an incarnation. It passes reports on at a limited rate.
-func (s *slot) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency) {
+func (run *incarnation) onNotice(n sdnotify.Notice, u sdnotify.Urgency) {
+	s := run.slot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != run || u == sdnotify.Nothing {
@@ -74,14 +75,15 @@ func (s *slot) onNotice(run *incarnation, n sdnotify.Notice, u sdnotify.Urgency)
 		s.broadcastNotice(now)
 	case s.said.due == nil:
 		s.said.dueAt = at
-		s.said.due = time.AfterFunc(wait, func() { s.broadcastLater(run) })
+		s.said.due = time.AfterFunc(wait, run.broadcastLater)
 	case at.Before(s.said.dueAt):
 		s.said.dueAt = at
 		s.said.due.Reset(wait)
 	}
 }
 
-func (s *slot) broadcastLater(run *incarnation) {
+func (run *incarnation) broadcastLater() {
+	s := run.slot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run == run && s.said.news {
