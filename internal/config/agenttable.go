@@ -289,7 +289,7 @@ func (a *agent) home() string {
 		return os.Getenv("HOME")
 	}
 	user, err := account.Find(a.User, a.Group)
-	if err != nil { // reported by fileCheck
+	if err != nil { // reported by ondisk
 		return ""
 	}
 	return user.Home

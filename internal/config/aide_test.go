@@ -185,20 +185,6 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// A path in [aide] is relative to the directory of each Aidefile; the hint explains it.
-func TestAideHint(t *testing.T) {
-	for program, want := range map[string]string{
-		"./run.sh":    "relative to the directory of each Aidefile",
-		"bin/run":     "relative to the directory of each Aidefile",
-		"/opt/run":    "install it, or set command in the table [aide]",
-		"no-such-llm": "install it, or set command in the table [aide]",
-	} {
-		if got := aideHint(program); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", program, got)
-		}
-	}
-}
-
 // project makes a directory with files.
 func aideProject(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	aidefileconfig "github.com/coppice-dev/coppice/internal/config/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/fileset"
+	"github.com/coppice-dev/coppice/internal/config/ondisk"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/lazyregexp"
@@ -264,7 +265,7 @@ func loadAidefile(g *fileset.Set, path, absolute string) (*Loaded, error) {
 	}
 	decls := []spec.Decl{{Agent: a}}
 	tree, problems := spec.Assemble(root, decls)
-	if problems = append(problems, checkFiles(decls)...); len(problems) > 0 {
+	if problems = append(problems, ondisk.Check(decls)...); len(problems) > 0 {
 		var errs toml.Errors
 		for _, p := range problems {
 			errs = append(errs, &toml.Error{File: path, Line: 1, Column: 1, Message: p.Message, Hint: p.Hint})

@@ -6,6 +6,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/config/fileset"
 	"github.com/coppice-dev/coppice/internal/config/notify"
+	"github.com/coppice-dev/coppice/internal/config/ondisk"
+	"github.com/coppice-dev/coppice/internal/config/orders"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/lookpath"
@@ -81,10 +83,10 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	}
 	document.Remove("include")
 	f := file{root: spec.Node{Name: setting.ProjectName(dir)}, patrol: patrol{Patrol: spec.DefaultPatrol()},
-		metrics: spec.Metrics{MaxAgents: spec.DefaultMetricsAgents}}
+		metrics: spec.Metrics{MaxAgents: spec.DefaultMetricsAgents}, orders: orders.Settings{TooMany: fleet.Large}}
 	if translate := formatOf(name).translate; translate != nil {
-		f.orders.translation = translate(r, document, dir, g)
-		document = f.orders.translation.Document
+		f.orders.Translation = translate(r, document, dir, g)
+		document = f.orders.Translation.Document
 	} else {
 		r.Patch(document, ownPatches())
 	}
@@ -96,14 +98,14 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	if onDisk {
 		readNamepools(r, &f, dir, g)
 	}
-	orders := readOrders(r, &f, dir, g, onDisk)
+	allOrders := f.orders.Read(r, f.root.Name, dir, g, onDisk)
 	// A city may have packs for rigs that do not exist yet.
-	f.root.AllowEmpty = len(orders) > 0 || f.orders.translation != nil && len(f.agents) == 0
+	f.root.AllowEmpty = len(allOrders) > 0 || f.orders.Translation != nil && len(f.agents) == 0
 	f.aidefiles(r, dir, g)
 	decls, places := f.declarations(r, dir)
 	tree, problems := spec.Assemble(f.root, decls)
 	if onDisk {
-		problems = append(problems, checkFiles(decls)...)
+		problems = append(problems, ondisk.Check(decls)...)
 	}
 	for _, p := range problems {
 		reportProblem(r, p, document, places)
@@ -114,7 +116,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	var find func(string) error
 	if onDisk {
 		find = func(command string) error {
-			_, err := lookpath.Find(command, dir, searchPath(nil, ""))
+			_, err := lookpath.Find(command, dir, ondisk.SearchPath(nil, ""))
 			return err
 		}
 	}
@@ -123,7 +125,7 @@ func load(name, dir string, data []byte, g *fileset.Set, onDisk bool) (*Loaded, 
 	if r.Count() > 0 {
 		return l, r.Errors()
 	}
-	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, orders
+	tree.RestorePolicy, tree.Persistence, tree.Patrol, tree.Orders = f.recall, f.persistence, f.patrol.Patrol, allOrders
 	tree.Retention, tree.Logs, tree.Quotas, tree.Budgets = f.retention, f.logs, quotas, budgets
 	tree.OTLP, tree.Services, tree.Notify, tree.Deadman = f.otlp, services, notifications, deadman
 	tree.Traces = f.traces.Finish(dir)

@@ -1,16 +1,10 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/coppice-dev/coppice/internal/landlock"
-	"github.com/coppice-dev/coppice/internal/pipeline"
-	"github.com/coppice-dev/coppice/internal/spec"
 )
 
 // Where an agent may write is relative to its directory; ~/ is its home.
@@ -51,42 +45,5 @@ command = "x"
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// Nothing starts where the kernel cannot enforce the limits, or a path is missing.
-func TestWritePathsThatCannotBeHeld(t *testing.T) {
-	dir := t.TempDir()
-	a := &spec.Agent{ReadWritePaths: []string{dir}, ReadOnlyPaths: []string{dir + "/none"}}
-	for _, c := range []struct {
-		supported error
-		key, want string
-	}{
-		{landlock.ErrUnsupported, "read_write_paths", "where nothing can enforce it: " +
-			landlock.ErrUnsupported.Error()},
-		{nil, "read_only_paths", "read_only_paths: " + dir + "/none: file does not exist"},
-	} {
-		f := fileCheck{agent: a, decl: 3}
-		f.paths(func() error { return c.supported })
-		if len(f.problems) != 1 || f.problems[0].Path[0] != c.key || !strings.Contains(f.problems[0].Message, c.want) {
-			t.Errorf("%v: %+v", c.supported, f.problems)
-		}
-		// Those of a pipeline limit its stages.
-		stages := &pipeline.Settings{Writable: a.ReadWritePaths, ReadOnly: a.ReadOnlyPaths}
-		f = fileCheck{agent: &spec.Agent{Pipeline: stages}}
-		f.paths(func() error { return c.supported })
-		if len(f.problems) != 1 || f.problems[0].Path[0] != c.key || !strings.Contains(f.problems[0].Message, c.want) {
-			t.Errorf("pipeline: %v: %+v", c.supported, f.problems)
-		}
-	}
-	if err := os.Mkdir(dir+"/none", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f := fileCheck{agent: a}
-	f.paths(func() error { return nil })
-	f.agent = &spec.Agent{}
-	f.paths(func() error { return landlock.ErrUnsupported })
-	if len(f.problems) > 0 {
-		t.Errorf("%+v", f.problems)
 	}
 }

@@ -3,8 +3,10 @@ package config
 import (
 	_ "embed" // referenceHead
 	"io"
+	"slices"
 
 	"github.com/coppice-dev/coppice/internal/config/notify"
+	"github.com/coppice-dev/coppice/internal/config/orders"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/config/traces"
@@ -12,17 +14,18 @@ import (
 
 // sections returns all tables, in the order of the reference page.
 func sections() []toml.Section {
-	return []toml.Section{
+	return slices.Concat([]toml.Section{
 		fileTable().Section(), projectTable().Section(), supervisionTable().Section(), daemonTable().Section(),
 		aideTable().Section(), persistenceTable().Section(), allLogsTable().Section(), supervisorTable().Section(),
 		agentTable().Section(), limitsTable().Section(), agentLogsTable().Section(), backoffTable().Section(),
 		shutdownTable().Section(), readyTable().Section(), nudgeTable().Section(), beliefTable().Section(),
 		hookTable("on_waking").Section(), poolTable().Section(), pipelineTable().Section(),
-		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(), ordersTable().Section(),
-		orderTable().Section(), taskTable().Section(), quotaTable().Section(), budgetTable().Section(),
-		serviceTable().Section(), notify.Table().Section(), notify.DeadmanTable().Section(), otlpTable().Section(),
-		metricsTable().Section(), traces.Table().Section(), webTable().Section(), patchesSection(),
-	}
+		stageTable().Section(), pullRequestTable().Section(), ruleTable().Section(),
+	}, orders.Sections(), []toml.Section{
+		quotaTable().Section(), budgetTable().Section(), serviceTable().Section(), notify.Table().Section(),
+		notify.DeadmanTable().Section(), otlpTable().Section(), metricsTable().Section(), traces.Table().Section(),
+		webTable().Section(), patchesSection(),
+	})
 }
 
 //go:embed head.md

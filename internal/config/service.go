@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/coppice-dev/coppice/internal/config/ondisk"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/lookpath"
@@ -70,7 +71,7 @@ func (f *file) finishServices(r *toml.Reader, dir string, onDisk bool) (all []sp
 		s.Dir, s.Interval = dir, cmp.Or(s.Interval, spec.DefaultCheckEvery)
 		s.Timeout = cmp.Or(s.Timeout, spec.DefaultCheckLimit)
 		if onDisk && len(s.Check) > 0 && !r.IsFaulty(check) {
-			if _, err := lookpath.Find(s.Check[0], dir, searchPath(nil, "")); err != nil {
+			if _, err := lookpath.Find(s.Check[0], dir, ondisk.SearchPath(nil, "")); err != nil {
 				r.Fail(check, "check the path, and whether it is executable",
 					"the check %s of the service %s cannot be run: %v", spec.Quote(s.Check[0]), spec.Quote(s.Name),
 					toml.Reason(err))

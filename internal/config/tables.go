@@ -6,6 +6,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/config/notify"
+	"github.com/coppice-dev/coppice/internal/config/orders"
 	"github.com/coppice-dev/coppice/internal/config/setting"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/config/traces"
@@ -27,7 +28,7 @@ type file struct {
 	program     *toml.Value // of [project]
 	supervisors []group
 	agents      []*agent
-	orders      orderSettings
+	orders      orders.Settings
 	quotas      []quotaForm
 	budgets     []budgetForm
 	services    []serviceForm
@@ -101,12 +102,12 @@ func fileTable() toml.Table[file] {
 					f.supervisors = append(f.supervisors, g)
 				})},
 			{Name: "orders", Type: "table", Doc: "settings of all orders",
-				Read: toml.Sub(ordersTable(), func(f *file) *orderSettings { return &f.orders })},
+				Read: toml.Sub(orders.Table(), func(f *file) *orders.Settings { return &f.orders })},
 			{Name: "order", Type: "array of tables", Doc: "an order: a command or task that starts when its " +
 				"gates open",
 				Also: []string{"job", "cron", "schedule", "timer"},
 				Read: tables(func(_ *toml.Reader, v *toml.Value, f *file) {
-					f.orders.all = append(f.orders.all, orderForm{table: v})
+					f.orders.Add(v)
 				})},
 			{Name: "agent", Type: "array of tables", Doc: "an agent: a process that is kept running",
 				Also: []string{"agents", "program", "process"},

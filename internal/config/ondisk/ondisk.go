@@ -1,4 +1,5 @@
-package config
+// Package ondisk checks that the directories, commands and input files of agents can be used on this machine.
+package ondisk
 
 import (
 	"cmp"
@@ -22,16 +23,16 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// checkFiles reports directories, commands and input files of agents that are missing or
+// Check reports directories, commands and input files of agents that are missing or
 // cannot be used. It runs nothing: of a shell command, it checks only the shell.
-func checkFiles(decls []spec.Decl) []spec.Problem {
+func Check(decls []spec.Decl) []spec.Problem {
 	var problems []spec.Problem
 	found := make(map[[3]string]error)
 	for i, d := range decls {
 		if d.Agent == nil {
 			continue
 		}
-		c := fileCheck{agent: d.Agent, decl: i, found: found}
+		c := check{agent: d.Agent, decl: i, found: found}
 		c.envFiles()
 		if c.dir() {
 			c.command(d.Agent.Command, "command")
@@ -64,7 +65,8 @@ func checkFiles(decls []spec.Decl) []spec.Problem {
 	return problems
 }
 
-type fileCheck struct {
+// check checks one agent.
+type check struct {
 	agent    *spec.Agent
 	path     string // PATH in a file of environment variables
 	decl     int
@@ -81,11 +83,11 @@ func aideHint(program string) string {
 	return "install it, or set command in the table [aide] of a coppice.toml; coppice add writes one"
 }
 
-func (c *fileCheck) problem(hint, message string, path ...string) {
+func (c *check) problem(hint, message string, path ...string) {
 	c.problems = append(c.problems, spec.Problem{Decl: c.decl, Path: path, Message: message, Hint: hint})
 }
 
-func (c *fileCheck) dir() bool {
+func (c *check) dir() bool {
 	dir := c.agent.Dir
 	info, err := os.Stat(dir)
 	switch {
@@ -103,11 +105,11 @@ func (c *fileCheck) dir() bool {
 	return false
 }
 
-func (c *fileCheck) command(argv []string, path ...string) {
+func (c *check) command(argv []string, path ...string) {
 	if len(argv) == 0 || argv[0] == "" {
 		return // reported by Assemble
 	}
-	search := [3]string{argv[0], c.agent.Dir, searchPath(c.agent.Env, c.path)}
+	search := [3]string{argv[0], c.agent.Dir, SearchPath(c.agent.Env, c.path)}
 	err, ok := c.found[search]
 	if !ok {
 		_, err = lookpath.Find(search[0], search[1], search[2])
@@ -132,9 +134,9 @@ func (c *fileCheck) command(argv []string, path ...string) {
 	}
 }
 
-// searchPath returns the PATH of a command: from env, else from a file of variables, else
+// SearchPath returns the PATH of a command: from env, else from a file of variables, else
 // from this process.
-func searchPath(env map[string]string, ofFile string) string {
+func SearchPath(env map[string]string, ofFile string) string {
 	if own, ok := env["PATH"]; ok {
 		return own
 	}
@@ -143,25 +145,25 @@ func searchPath(env map[string]string, ofFile string) string {
 
 // pipeline checks the commands of stages. A relative path with a slash is one in the worktree of an attempt, which has
 // the files of the branch and what set_up makes, so it cannot be checked here.
-func (c *fileCheck) pipeline() {
+func (c *check) pipeline() {
 	p := c.agent.Pipeline
 	if p == nil {
 		return
 	}
-	check := func(argv []string, key ...string) {
+	look := func(argv []string, key ...string) {
 		inTree := len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0])
 		if !inTree && !slices.Equal(argv, c.agent.Command) { // which is reported at its own place
 			c.command(argv, append([]string{"pipeline"}, key...)...)
 		}
 	}
-	check(p.SetUp, "set_up")
+	look(p.SetUp, "set_up")
 	for _, n := range pipeline.Names() {
-		check(p.Of(n).Command, n.String(), "command")
+		look(p.Of(n).Command, n.String(), "command")
 	}
 }
 
 // runtime checks that tmux is in the PATH of this process if an agent needs it.
-func (c *fileCheck) runtime() {
+func (c *check) runtime() {
 	if c.agent.Runtime != spec.Tmux {
 		return
 	}
@@ -172,7 +174,7 @@ func (c *fileCheck) runtime() {
 }
 
 // privileges reports settings that the operating system does not support.
-func (c *fileCheck) privileges(system string) {
+func (c *check) privileges(system string) {
 	if c.agent.NoNewPrivileges && system != "linux" {
 		c.problem("remove it, or run this project on Linux",
 			"no_new_privileges is true on "+system+", expected it on Linux only: other systems cannot do that",
@@ -181,7 +183,7 @@ func (c *fileCheck) privileges(system string) {
 }
 
 // paths checks where an agent may write, and that the kernel can enforce that.
-func (c *fileCheck) paths(supported func() error) {
+func (c *check) paths(supported func() error) {
 	a := c.agent
 	p := landlock.New(a.ReadWritePaths, a.ReadOnlyPaths)
 	if a.Pipeline != nil { // they limit its stages
@@ -203,7 +205,7 @@ func (c *fileCheck) paths(supported func() error) {
 
 // user checks that an agent can run as its user: that coppice may switch users, that the user
 // exists, and that the user can reach the directory and the program.
-func (c *fileCheck) user(may func() error) {
+func (c *check) user(may func() error) {
 	a := c.agent
 	if a.User == "" {
 		return
@@ -235,7 +237,7 @@ func (c *fileCheck) user(may func() error) {
 	if len(a.Command) == 0 {
 		return
 	}
-	if file, err := lookpath.Find(a.Command[0], a.Dir, searchPath(a.Env, "")); err == nil {
+	if file, err := lookpath.Find(a.Command[0], a.Dir, SearchPath(a.Env, "")); err == nil {
 		if err := who.Reach(file, account.Execute); err != nil {
 			c.problem("change its permissions, or install it elsewhere",
 				err.Error()+", expected a program that the user may run", "command")
@@ -244,7 +246,7 @@ func (c *fileCheck) user(may func() error) {
 }
 
 // envFiles checks the files of environment variables.
-func (c *fileCheck) envFiles() {
+func (c *check) envFiles() {
 	for i, file := range c.agent.EnvFiles {
 		vars, err := envfile.Read(file)
 		if err != nil {
@@ -255,7 +257,7 @@ func (c *fileCheck) envFiles() {
 	}
 }
 
-func (c *fileCheck) stdin() {
+func (c *check) stdin() {
 	file := c.agent.Stdin
 	if file == "" {
 		return

@@ -1,4 +1,6 @@
-package config
+// Package orders reads [orders] and the orders of a project: those of its coppice.toml, and those that have files of
+// their own.
+package orders
 
 import (
 	"cmp"
@@ -16,18 +18,21 @@ import (
 	"github.com/coppice-dev/coppice/internal/spec"
 )
 
-// readOrders reads the orders of a file and of the directory orders next to it.
-func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, onDisk bool) []*spec.Order {
-	s := &f.orders
+// Add adds an [[order]], which is read later.
+func (s *Settings) Add(table *toml.Value) { s.all = append(s.all, form{table: table}) }
+
+// Read reads the orders of a file in dir, and of the directory orders next to it. root is the name of the root of the
+// tree. onDisk also checks that directories and commands exist.
+func (s *Settings) Read(r *toml.Reader, root, dir string, g *fileset.Set, onDisk bool) []*spec.Order {
 	switch {
-	case s.translation != nil:
-		s.add(s.translation.Orders)
+	case s.Translation != nil:
+		s.addFiles(s.Translation.Orders)
 	case g.CanRead():
-		s.add(orderfile.Read(r, g, ".", "orders/*.toml", "orders/*/order.toml"))
+		s.addFiles(orderfile.Read(r, g, ".", "orders/*.toml", "orders/*/order.toml"))
 	}
 	if len(s.all) > orderfile.Max {
 		r.Add(&toml.Error{File: filepath.Join(g.Shown, "orders"),
-			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), orderfile.Max), Hint: fleet.Large})
+			Message: fmt.Sprintf("%d orders, expected at most %d", len(s.all), orderfile.Max), Hint: s.TooMany})
 	}
 	known := make(map[string]*toml.Value)
 	var names []string
@@ -58,7 +63,7 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, onDisk bool
 		known[o.Name] = o.table
 		names = append(names, o.Name)
 	}
-	overrideOrders(r, s, known, names)
+	override(r, s, known, names)
 	skipped := skippedOrders(r, s, known, names)
 	var all []*spec.Order
 	table := orderTable()
@@ -67,34 +72,34 @@ func readOrders(r *toml.Reader, f *file, dir string, g *fileset.Set, onDisk bool
 		if known[o.Name] != o.table {
 			continue
 		}
-		o.lenient = s.translation != nil
+		o.lenient = s.Translation != nil
 		table.Read(r, o.table, o)
 		if o.file != "" {
 			o.Name = o.file
 		}
-		if root := f.root.Name; o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") &&
+		if o.path != "" && o.path != root && !strings.HasPrefix(o.path, root+"/") &&
 			!strings.HasPrefix(o.path, "orders/") {
 			o.path = root + "/" + strings.Trim(o.path, "/") // paths may omit the root everywhere
 		}
-		finishOrder(r, o, s, dir, skipped[o.Name])
+		finish(r, o, s, dir, skipped[o.Name])
 		if onDisk {
-			checkOrderFiles(r, o)
+			checkFiles(r, o)
 		}
 		all = append(all, &o.Order)
 	}
 	return all
 }
 
-// add adds orders that have files of their own.
-func (s *orderSettings) add(files []orderfile.File) {
+// addFiles adds orders that have files of their own.
+func (s *Settings) addFiles(files []orderfile.File) {
 	for _, f := range files {
-		s.all = append(s.all, orderForm{table: f.Table, file: f.Name})
+		s.all = append(s.all, form{table: f.Table, file: f.Name})
 	}
 }
 
 // readEventType reads a type of events, or a pattern. An unknown type is only a notice in a
 // city, as Gas City has types that Coppice does not have.
-func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
+func readEventType(r *toml.Reader, v *toml.Value, into *form) {
 	into.on = append(into.on, v.Text)
 	switch wrong, bad := errors.AsType[*event.PatternError](event.CheckPattern(v.Text)); {
 	case !bad:
@@ -105,8 +110,8 @@ func readEventType(r *toml.Reader, v *toml.Value, into *orderForm) {
 	}
 }
 
-// overrideOrders copies the keys of overrides into the tables of their orders.
-func overrideOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) {
+// override copies the keys of overrides into the tables of their orders.
+func override(r *toml.Reader, s *Settings, known map[string]*toml.Value, names []string) {
 	for _, o := range s.overrides {
 		name := o.Field("name")
 		if name == nil {
@@ -132,13 +137,13 @@ func overrideOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Val
 }
 
 // skippedOrders returns the names of the orders in skip.
-func skippedOrders(r *toml.Reader, s *orderSettings, known map[string]*toml.Value, names []string) map[string]bool {
+func skippedOrders(r *toml.Reader, s *Settings, known map[string]*toml.Value, names []string) map[string]bool {
 	skipped := make(map[string]bool)
 	for _, e := range s.skip {
 		switch {
 		case known[e.Text] != nil:
 			skipped[e.Text] = true
-		case s.translation != nil: // Gas City accepts it, as packs come and go
+		case s.Translation != nil: // Gas City accepts it, as packs come and go
 			r.Notice(e, "there is no order %s to skip; %s", spec.Quote(e.Text), noOrder(e.Text, names))
 		default:
 			r.Fail(e, noOrder(e.Text, names), "there is no order %s to skip", spec.Quote(e.Text))

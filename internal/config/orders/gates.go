@@ -1,4 +1,4 @@
-package config
+package orders
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/config/ondisk"
 	"github.com/coppice-dev/coppice/internal/config/toml"
 	"github.com/coppice-dev/coppice/internal/cron"
 	"github.com/coppice-dev/coppice/internal/lookpath"
@@ -15,8 +16,8 @@ import (
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// finishOrder checks an order that was read, and fills in its defaults.
-func finishOrder(r *toml.Reader, o *orderForm, s *orderSettings, dir string, skipped bool) {
+// finish checks an order that was read, and fills in its defaults.
+func finish(r *toml.Reader, o *form, s *Settings, dir string, skipped bool) {
 	place := r.Place(o.table)
 	o.Source = fmt.Sprintf("%s:%d:%d", place.File, place.Line, place.Column)
 	o.Dir = toml.Absolute(dir, o.Dir)
@@ -59,7 +60,7 @@ func finishOrder(r *toml.Reader, o *orderForm, s *orderSettings, dir string, ski
 }
 
 // makeGates builds the gates of an order.
-func makeGates(r *toml.Reader, o *orderForm) {
+func makeGates(r *toml.Reader, o *form) {
 	has := func(name string) bool { return o.table.Field(name) != nil }
 	needs := []struct {
 		kind spec.GateKind
@@ -119,7 +120,7 @@ func makeGates(r *toml.Reader, o *orderForm) {
 }
 
 // readSchedules parses the schedules of an order.
-func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
+func readSchedules(r *toml.Reader, o *form) (all []*cron.Schedule) {
 	zone := time.Local
 	if o.timezone != "" {
 		z, err := cron.LoadZone(o.timezone)
@@ -144,8 +145,8 @@ func readSchedules(r *toml.Reader, o *orderForm) (all []*cron.Schedule) {
 	return all
 }
 
-// checkOrderFiles reports a directory or a command of an order that cannot be used.
-func checkOrderFiles(r *toml.Reader, o *orderForm) {
+// checkFiles reports a directory or a command of an order that cannot be used.
+func checkFiles(r *toml.Reader, o *form) {
 	info, err := os.Stat(o.Dir)
 	if err != nil || !info.IsDir() {
 		v := cmp.Or(o.table.Field("dir"), o.table)
@@ -153,7 +154,7 @@ func checkOrderFiles(r *toml.Reader, o *orderForm) {
 			spec.Quote(o.Name))
 		return
 	}
-	search := searchPath(o.Env, "")
+	search := ondisk.SearchPath(o.Env, "")
 	for name, argv := range map[string][]string{"exec": o.Command, "check": o.check} {
 		v := o.table.Field(name)
 		if v == nil || len(argv) == 0 || argv[0] == "" {
