@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
 // attach connects a client with a terminal. The first frame is the request.
 func (s *Server) attach(nc net.Conn, r *http.Request, buffered reader) {
-	var req request
-	if _, err := readMessage(buffered, &req); err != nil || req.Op != opAttach {
+	var req message.Request
+	if _, err := message.Read(buffered, &req); err != nil || req.Op != message.OpAttach {
 		return
 	}
 	_ = nc.SetDeadline(time.Time{}) // a closed connection fails below
@@ -26,7 +27,7 @@ func (s *Server) attach(nc net.Conn, r *http.Request, buffered reader) {
 	defer cancel()
 	defer nc.Close()
 	working.Go(func() { s.guard(ctx, nc, r) })
-	out := &frameWriter{conn: nc}
+	out := &message.Writer{Conn: nc}
 	in := &typed{ctx: ctx, sizes: make(chan [2]uint16, 1)}
 	if req.Input {
 		in.frames = make(chan []byte, maxTyped)
@@ -36,28 +37,28 @@ func (s *Server) attach(nc net.Conn, r *http.Request, buffered reader) {
 			cancel()
 		}
 	})
-	end := newFailure(s.join(ctx, &req, in, out))
+	end := message.NewFailure(s.join(ctx, &req, in, out))
 	var content []byte
 	if end != nil {
 		content, _ = json.Marshal(end) // strings and numbers
 	}
-	_ = out.frame(frameEnd, content) // the client may be gone
+	_ = out.Frame(message.FrameEnd, content) // the client may be gone
 }
 
 // join attaches to a session.
-func (s *Server) join(ctx context.Context, req *request, in *typed, out *frameWriter) error {
+func (s *Server) join(ctx context.Context, req *message.Request, in *typed, out *message.Writer) error {
 	if req.Input {
 		if err := s.check(ctx, req.Fence); err != nil {
 			return err
 		}
 	}
-	h, err := s.lookup(ctx, req.ref)
+	h, err := s.lookup(ctx, req.Ref)
 	if err != nil {
 		return err
 	}
 	a := runtime.Attachment{
 		Output: out, Sizes: in.sizes, Earlier: req.Earlier,
-		Resized: func(rows, cols uint16) { _ = out.resize(rows, cols) }, // the next output fails, too
+		Resized: func(rows, cols uint16) { _ = out.Resize(rows, cols) }, // the next output fails, too
 	}
 	if req.Input {
 		a.Input = in
@@ -79,11 +80,11 @@ type typed struct {
 // receive passes on what is typed. It returns false when the client leaves or is gone, or the agent does not read.
 func (t *typed) receive(r io.Reader) bool {
 	for {
-		kind, content, err := readFrame(r, maxData)
+		kind, content, err := message.ReadFrame(r, message.MaxData)
 		switch {
-		case err != nil || kind == frameEnd:
+		case err != nil || kind == message.FrameEnd:
 			return false
-		case kind == frameData && t.frames != nil && len(content) > 0:
+		case kind == message.FrameData && t.frames != nil && len(content) > 0:
 			late := time.NewTimer(silence)
 			select {
 			case t.frames <- bytes.Clone(content):
@@ -94,8 +95,8 @@ func (t *typed) receive(r io.Reader) bool {
 			case <-late.C: // waiting longer would hide that the client leaves
 				return false
 			}
-		case kind == frameResize:
-			if size, ok := sizeOf(content); ok {
+		case kind == message.FrameResize:
+			if size, ok := message.SizeOf(content); ok {
 				select {
 				case <-t.sizes: // which was not received yet
 				default:

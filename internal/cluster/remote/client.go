@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/store"
@@ -43,7 +44,7 @@ type Client struct {
 	changed  chan struct{} // closed and replaced when link changes
 	since    time.Time     // when link became nil
 	why      error
-	sessions map[ref]*session // that have not ended
+	sessions map[message.Ref]*session // that have not ended
 }
 
 // Bounds of a client. A node allows all of it.
@@ -58,7 +59,7 @@ func NewClient(o ClientOptions) *Client { return newClient(o, pingInterval) }
 func newClient(o ClientOptions, pings time.Duration) *Client {
 	c := &Client{
 		o: o, id: rand.Text(), calls: make(chan struct{}, maxCalls), starts: make(chan struct{}, maxStreams),
-		changed: make(chan struct{}), since: time.Now(), sessions: make(map[ref]*session), pings: pings,
+		changed: make(chan struct{}), since: time.Now(), sessions: make(map[message.Ref]*session), pings: pings,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.running.Go(c.run)
@@ -168,7 +169,7 @@ func (c *Client) upgrade(ctx context.Context, path string) (net.Conn, *bufio.Rea
 	in := bufio.NewReader(nc)
 	// Nodes are known by their certificates: the host says nothing, and is one that every server answers for.
 	_, err = fmt.Fprintf(nc, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"+
-		"Content-Length: 0\r\n\r\n", path, protocol)
+		"Content-Length: 0\r\n\r\n", path, message.Protocol)
 	var resp *http.Response
 	if err == nil {
 		resp, err = http.ReadResponse(in, nil) //nolint:bodyclose // its body is the connection

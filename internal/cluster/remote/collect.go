@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
@@ -12,10 +13,10 @@ import (
 type collector struct {
 	mu    sync.Mutex
 	from  *link
-	parts []*answer
+	parts []*message.Answer
 }
 
-func (c *collector) add(l *link, a *answer) {
+func (c *collector) add(l *link, a *message.Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.from != l {
@@ -26,7 +27,7 @@ func (c *collector) add(l *link, a *answer) {
 	}
 }
 
-func (c *collector) all() ([]*answer, error) {
+func (c *collector) all() ([]*message.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.parts) > maxAnswer {
@@ -42,7 +43,7 @@ type news struct {
 	text string
 }
 
-func (n *news) add(_ *link, a *answer) {
+func (n *news) add(_ *link, a *message.Answer) {
 	if !a.More {
 		return
 	}
@@ -85,7 +86,7 @@ func (s *session) stream(ctx context.Context, op string, f func(text string)) er
 func (s *session) Follow(ctx context.Context, grew func()) error {
 	for {
 		grew()
-		err := s.stream(ctx, opFollow, func(string) { grew() })
+		err := s.stream(ctx, message.OpFollow, func(string) { grew() })
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -112,7 +113,7 @@ func (s *session) Unfinished(ctx context.Context, f func(text string)) error {
 	if s.hasEnded() {
 		return errEnded
 	}
-	err := s.stream(ctx, opUnfinished, f)
+	err := s.stream(ctx, message.OpUnfinished, f)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -20,22 +21,6 @@ const (
 	lineCost = 64
 )
 
-// outputLine is a proc.Line that is sent.
-type outputLine struct {
-	Time time.Time   `json:"time,omitzero"`
-	From proc.Stream `json:"from,omitempty"`
-	Text string      `json:"text,omitempty"`
-	More bool        `json:"more,omitempty"`
-}
-
-// line returns the line that was received.
-func (l outputLine) line() proc.Line {
-	if l.From != proc.Stderr {
-		l.From = proc.Stdout
-	}
-	return proc.Line{Time: l.Time, Stream: l.From, Text: l.Text[:min(len(l.Text), proc.MaxLine)], More: l.More}
-}
-
 // command is one that runs on this node.
 type command struct {
 	c    *conn
@@ -43,13 +28,13 @@ type command struct {
 }
 
 // exec runs a command to its end. It ends with the connection, the lease of this node and the term of the controller.
-func (c *conn) exec(ctx context.Context, req *request, o *outgoing) error {
-	l, err := req.Launch.unpack()
+func (c *conn) exec(ctx context.Context, req *message.Request, o *outgoing) error {
+	l, err := req.Launch.Unpack()
 	if err != nil {
 		return err
 	}
 	l.Path, l.Incarnation = req.Path, req.Incarnation
-	end, err := c.enter(ctx, req.slot())
+	end, err := c.enter(ctx, req.Slot())
 	if err != nil {
 		return err
 	}
@@ -76,13 +61,13 @@ func (c *conn) exec(ctx context.Context, req *request, o *outgoing) error {
 	if errors.Is(err, runtime.ErrFenced) { // which would say that it has not run
 		err = fmt.Errorf("%w: it was stopped when the node had lost its lease", runtime.ErrNodeLost)
 	}
-	o.Output, o.Texts, o.Failure = out.end(), lastLines(last, maxTexts), newFailure(err)
+	o.Output, o.Texts, o.Failure = out.end(), lastLines(last, maxTexts), message.NewFailure(err)
 	return nil
 }
 
 // enter notes a command of an agent. It waits for those of other connections: each of these is lost, or of a
 // controller that was replaced, so they are being ended.
-func (c *conn) enter(ctx context.Context, at slot) (end func(), err error) {
+func (c *conn) enter(ctx context.Context, at message.Slot) (end func(), err error) {
 	mine := &command{c, make(chan struct{})}
 	s := c.s
 	for {
@@ -97,7 +82,7 @@ func (c *conn) enter(ctx context.Context, at slot) (end func(), err error) {
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("an earlier command of %.200q has not ended yet: %w", at.path, context.Cause(ctx))
+			return nil, fmt.Errorf("an earlier command of %.200q has not ended yet: %w", at.Path, context.Cause(ctx))
 		}
 	}
 	return func() {
@@ -160,9 +145,9 @@ type output struct {
 	id  uint64
 
 	mu    sync.Mutex
-	lines []outputLine // that were not sent
-	size  int          // of lines
-	sent  bool         // a part that the client has not taken
+	lines []message.Line // that were not sent
+	size  int            // of lines
+	sent  bool           // a part that the client has not taken
 	room  chan struct{}
 }
 
@@ -204,7 +189,7 @@ func (out *output) add(l proc.Line) {
 			return // what a command writes while it is ended may be lost
 		}
 	}
-	out.lines = append(out.lines, outputLine{l.Time, l.Stream, l.Text, l.More})
+	out.lines = append(out.lines, message.NewLine(l))
 	out.size += len(l.Text) + lineCost
 	out.flush()
 }
@@ -215,7 +200,7 @@ func (out *output) flush() {
 		return
 	}
 	// The reader of the connection notices an error.
-	_ = out.c.send(&outgoing{answer: answer{ID: out.id, More: true, Output: out.lines}})
+	_ = out.c.send(&outgoing{Answer: message.Answer{ID: out.id, More: true, Output: out.lines}})
 	out.lines, out.size, out.sent = nil, 0, true
 	select {
 	case out.room <- struct{}{}:
@@ -224,7 +209,7 @@ func (out *output) flush() {
 }
 
 // end returns the lines that were not sent. No line follows.
-func (out *output) end() []outputLine {
+func (out *output) end() []message.Line {
 	out.c.mu.Lock()
 	delete(out.c.outputs, out.id)
 	out.c.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
@@ -33,7 +34,7 @@ const (
 // conn is the connection of a client.
 type conn struct {
 	s       *Server
-	out     frameWriter
+	out     message.Writer
 	ctx     context.Context // done when the connection is over
 	cancel  context.CancelFunc
 	read    chan struct{} // closed when nothing more is read
@@ -54,7 +55,7 @@ type conn struct {
 
 // outgoing is an answer that is to be written.
 type outgoing struct {
-	answer
+	message.Answer
 	of   *held // State is its state when the answer is written
 	size int   // of the request that ends with this answer
 	ends bool  // a request
@@ -72,8 +73,8 @@ var errGivenUp = errors.New("given up by the controller")
 
 // talk serves the connection of a client.
 func (s *Server) talk(nc net.Conn, r *http.Request, buffered reader) {
-	var hello request
-	if _, err := readMessage(buffered, &hello); err != nil || hello.Op != opHello || hello.Client == "" {
+	var hello message.Request
+	if _, err := message.Read(buffered, &hello); err != nil || hello.Op != message.OpHello || hello.Client == "" {
 		return
 	}
 	peer, err := mtls.PeerOf(r.TLS)
@@ -81,31 +82,31 @@ func (s *Server) talk(nc net.Conn, r *http.Request, buffered reader) {
 		return
 	}
 	c := &conn{
-		s: s, out: frameWriter{conn: nc}, read: make(chan struct{}), lookups: make(chan struct{}, maxParallel),
+		s: s, out: message.Writer{Conn: nc}, read: make(chan struct{}), lookups: make(chan struct{}, maxParallel),
 		wake: make(chan struct{}, 1), watched: make(map[*held]bool), streams: make(map[uint64]*stream),
 		outputs: make(map[uint64]*output), requests: make(map[uint64]context.CancelCauseFunc),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	defer c.cancel()
-	greeting := answer{ID: hello.ID, Version: version}
-	if hello.Version != version {
+	greeting := message.Answer{ID: hello.ID, Version: message.Version}
+	if hello.Version != message.Version {
 		err := fmt.Errorf("%w: the controller speaks version %d, the node version %d; update the older one",
-			runtime.ErrUnsupported, hello.Version, version)
-		greeting.Failure = newFailure(err)
+			runtime.ErrUnsupported, hello.Version, message.Version)
+		greeting.Failure = message.NewFailure(err)
 	}
-	first, err := encode(&greeting)
+	first, err := message.Encode(&greeting)
 	if err != nil {
 		return
 	}
 	if greeting.Failure != nil {
-		_ = c.out.send(first) // it is over anyway
+		_ = c.out.Send(first) // it is over anyway
 		return
 	}
 	client := peer.Name + " " + hello.Client
 	if old := s.replace(client, c); old != nil {
 		<-old.read
 	}
-	if c.out.send(first) != nil {
+	if c.out.Send(first) != nil {
 		s.forget(client, c)
 		close(c.read)
 		return
@@ -135,7 +136,7 @@ func (s *Server) replace(client string, c *conn) (old *conn) {
 	s.clients[client] = c
 	s.conns[c] = struct{}{}
 	if old != nil {
-		hangUp(old.out.conn)
+		message.HangUp(old.out.Conn)
 	}
 	return old
 }
@@ -152,26 +153,26 @@ func (s *Server) forget(client string, c *conn) {
 // receive reads requests until the connection is over.
 func (c *conn) receive(in io.Reader, working *sync.WaitGroup) error {
 	for {
-		_ = c.out.conn.SetReadDeadline(time.Now().Add(silence)) // a closed connection fails below
-		req := new(request)
-		size, err := readMessage(in, req)
+		_ = c.out.Conn.SetReadDeadline(time.Now().Add(silence)) // a closed connection fails below
+		req := new(message.Request)
+		size, err := message.Read(in, req)
 		if err != nil {
 			return err
 		}
 		switch req.Op {
-		case opCancel:
+		case message.OpCancel:
 			c.mu.Lock()
 			cancel := c.requests[req.ID]
 			c.mu.Unlock()
 			if cancel != nil {
 				cancel(errGivenUp)
 			}
-		case opTaken:
+		case message.OpTaken:
 			c.taken(req.ID)
-		case opWatch:
+		case message.OpWatch:
 			err = c.lookUp(req.Refs, working)
-		case opPing:
-			err = c.send(&outgoing{answer: answer{ID: req.ID}})
+		case message.OpPing:
+			err = c.send(&outgoing{Answer: message.Answer{ID: req.ID}})
 		default:
 			err = c.begin(req, size, working)
 		}
@@ -182,9 +183,9 @@ func (c *conn) receive(in io.Reader, working *sync.WaitGroup) error {
 }
 
 // begin begins to carry out a request. A start is noted before anything else is read.
-func (c *conn) begin(req *request, size int, working *sync.WaitGroup) error {
+func (c *conn) begin(req *message.Request, size int, working *sync.WaitGroup) error {
 	base := c.ctx
-	if req.Op == opStart {
+	if req.Op == message.OpStart {
 		base = context.Background() // it goes on without the connection
 	}
 	ctx, cancel := context.WithCancelCause(base)
@@ -197,7 +198,7 @@ func (c *conn) begin(req *request, size int, working *sync.WaitGroup) error {
 		c.mu.Unlock()
 		cancel(nil)
 		err = errors.New("the node has too many requests of this controller in progress")
-		return c.send(&outgoing{answer: answer{ID: req.ID, Failure: newFailure(err)}})
+		return c.send(&outgoing{Answer: message.Answer{ID: req.ID, Failure: message.NewFailure(err)}})
 	default:
 		c.requests[req.ID] = cancel
 		c.pending += size
@@ -208,8 +209,8 @@ func (c *conn) begin(req *request, size int, working *sync.WaitGroup) error {
 		return err
 	}
 	end := func() {}
-	if req.Op == opStart {
-		end = c.s.begin(req.slot(), req.Token)
+	if req.Op == message.OpStart {
+		end = c.s.begin(req.Slot(), req.Token)
 	}
 	carryOut := func() {
 		o := c.carryOut(ctx, req)
@@ -218,7 +219,7 @@ func (c *conn) begin(req *request, size int, working *sync.WaitGroup) error {
 		o.ID, o.size, o.ends = req.ID, size, true
 		_ = c.send(o) // without a connection, nothing waits for it
 	}
-	if req.Op == opStart {
+	if req.Op == message.OpStart {
 		go carryOut()
 	} else {
 		working.Go(carryOut)
@@ -234,7 +235,7 @@ func (c *conn) send(o *outgoing) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) >= maxAnswers {
-		hangUp(c.out.conn)
+		message.HangUp(c.out.Conn)
 		return errFlood
 	}
 	if _, ok := c.watched[o.of]; o.of != nil && !ok {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
@@ -18,15 +19,15 @@ const (
 func (s *session) Stop() { s.StopWithin(0) }
 
 // StopWithin is Stop with another grace period, if that is longer.
-func (s *session) StopWithin(grace time.Duration) { s.want(opStop, grace) }
+func (s *session) StopWithin(grace time.Duration) { s.want(message.OpStop, grace) }
 
 // Kill is part of runtime.Session.
-func (s *session) Kill() { s.want(opKill, 0) }
+func (s *session) Kill() { s.want(message.OpKill, 0) }
 
 func (s *session) want(op string, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hasEnded() || s.wanted == opKill || s.wanted == op {
+	if s.hasEnded() || s.wanted == message.OpKill || s.wanted == op {
 		return
 	}
 	first := s.wanted == ""
@@ -82,7 +83,7 @@ func (s *session) tryDeliver(l *link, op string) bool {
 	}
 	ctx, cancel := context.WithTimeout(s.r.c.ctx, deliverTimeout)
 	defer cancel()
-	if op == opStop {
+	if op == message.OpStop {
 		s.cancelStop = cancel
 	}
 	grace := s.grace

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -28,11 +29,11 @@ var _ runtime.Executor = (*Runtime)(nil)
 // Exec implements runtime.Executor. It waits for a connection until ctx ends. A command whose connection is lost is
 // ended by the node, and not repeated: the error wraps runtime.ErrUnknown.
 func (r *Runtime) Exec(ctx context.Context, l runtime.Launch, line func(proc.Line)) (last []string, err error) {
-	req, err := r.request(opExec, l.Path)
+	req, err := r.request(message.OpExec, l.Path)
 	if err != nil {
 		return nil, err
 	}
-	if req.Launch, err = newLaunch(l); err != nil {
+	if req.Launch, err = message.NewLaunch(l); err != nil {
 		return nil, fmt.Errorf("run a command of %s on node %s: %w", l.Path, r.c.o.Node, err)
 	}
 	req.Incarnation = l.Incarnation
@@ -52,8 +53,8 @@ func (r *Runtime) Exec(ctx context.Context, l runtime.Launch, line func(proc.Lin
 	if at, ok := ctx.Deadline(); ok {
 		req.Timeout = max(0, time.Until(at)) + execMargin
 	}
-	parts := make(chan []outputLine, 2) // one that was not taken, and that of the last answer
-	pending, err := link.begin(req, leave, func(a *answer) {
+	parts := make(chan []message.Line, 2) // one that was not taken, and that of the last answer
+	pending, err := link.begin(req, leave, func(a *message.Answer) {
 		select {
 		case parts <- a.Output:
 		default: // the node does not wait until the last one is taken
@@ -102,7 +103,7 @@ func (r *Runtime) untilConnected(ctx context.Context) (*link, error) {
 
 // ended waits until the node says that a command has ended. It has the node end it when ctx is done.
 func (r *Runtime) ended(
-	ctx context.Context, l *link, req *request, c *call, grace time.Duration,
+	ctx context.Context, l *link, req *message.Request, c *call, grace time.Duration,
 ) (last []string, err error) {
 	givenUp := ctx.Done()
 	var late <-chan time.Time
@@ -112,10 +113,10 @@ func (r *Runtime) ended(
 			if givenUp == nil {
 				return c.final.Texts, context.Cause(ctx)
 			}
-			return c.final.Texts, c.final.Failure.err()
+			return c.final.Texts, c.final.Failure.Err()
 		case <-givenUp:
 			givenUp = nil
-			_ = l.send(&request{ID: req.ID, Op: opCancel}) // see below for a lost connection
+			_ = l.send(&message.Request{ID: req.ID, Op: message.OpCancel}) // see below for a lost connection
 			t := time.NewTimer(grace + supervisor.KillGrace + answerTime)
 			defer t.Stop()
 			late = t.C
@@ -134,11 +135,11 @@ func (r *Runtime) ended(
 }
 
 // passOn passes on the output of a command until that has ended. Each part is taken before the node sends the next one.
-func (l *link) passOn(id uint64, parts <-chan []outputLine, over <-chan struct{}, line func(proc.Line)) {
-	emit := func(part []outputLine) {
+func (l *link) passOn(id uint64, parts <-chan []message.Line, over <-chan struct{}, line func(proc.Line)) {
+	emit := func(part []message.Line) {
 		for _, one := range part {
 			if line != nil {
-				line(one.line())
+				line(one.Line())
 			}
 		}
 	}
@@ -146,7 +147,7 @@ func (l *link) passOn(id uint64, parts <-chan []outputLine, over <-chan struct{}
 		select {
 		case part := <-parts:
 			emit(part)
-			_ = l.send(&request{ID: id, Op: opTaken}) // a lost connection ends the command
+			_ = l.send(&message.Request{ID: id, Op: message.OpTaken}) // a lost connection ends the command
 		case <-over:
 			for {
 				select {

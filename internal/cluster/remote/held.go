@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -15,7 +16,7 @@ import (
 
 // held is a session of a local runtime that clients have.
 type held struct {
-	ref
+	message.Ref
 	session  runtime.Session
 	finished chan struct{} // closed when it has ended and wasReady is final, or the server is closed
 
@@ -31,7 +32,7 @@ type startings struct {
 }
 
 // state returns what is known now.
-func (h *held) state() *state {
+func (h *held) state() *message.State {
 	if slots.IsClosed(h.session.Done()) {
 		<-h.finished
 	}
@@ -42,8 +43,8 @@ func (h *held) state() *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o.Ready = o.Ready || h.wasReady
-	st := newState(h.Kind, o, time.Now())
-	st.ref = h.ref // a damaged slot knows less
+	st := message.NewState(h.Kind, o, time.Now())
+	st.Ref = h.Ref // a damaged slot knows less
 	return st
 }
 
@@ -79,15 +80,15 @@ func sameNotice(a, b sdnotify.Notice) bool {
 func (s *Server) hold(kind string, session runtime.Session) *held {
 	o := session.Observe()
 	h := &held{
-		ref: ref{kind, o.Path, o.Incarnation, o.Token}, session: session, finished: make(chan struct{}),
-		wasReady: o.Ready, last: o,
+		Ref:     message.Ref{Kind: kind, Path: o.Path, Incarnation: o.Incarnation, Token: o.Token},
+		session: session, finished: make(chan struct{}), wasReady: o.Ready, last: o,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.held[h.slot()]; old != nil && old.ref == h.ref && !slots.IsClosed(old.session.Done()) {
+	if old := s.held[h.Slot()]; old != nil && old.Ref == h.Ref && !slots.IsClosed(old.session.Done()) {
 		return old
 	}
-	s.held[h.slot()] = h
+	s.held[h.Slot()] = h
 	if s.ctx.Err() != nil {
 		close(h.finished)
 		return h
@@ -113,8 +114,8 @@ func (s *Server) follow(h *held) {
 	}
 	close(h.finished)
 	s.mu.Lock()
-	if s.held[h.slot()] == h {
-		delete(s.held, h.slot())
+	if s.held[h.Slot()] == h {
+		delete(s.held, h.Slot())
 	}
 	s.mu.Unlock()
 	s.tell(h)
@@ -161,7 +162,7 @@ func (s *Server) poll() {
 }
 
 // begin notes a start that was received.
-func (s *Server) begin(at slot, token string) (end func()) {
+func (s *Server) begin(at message.Slot, token string) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.starting[at] == nil {
@@ -187,8 +188,8 @@ var errStarting = fmt.Errorf("%w: a start in the slot is in progress", runtime.E
 
 // adopt returns the held session of the last incarnation of a slot. If a start is in progress there, that is the one
 // that is being started.
-func (s *Server) adopt(ctx context.Context, at slot) (*held, error) {
-	r, err := s.runtime(at.kind)
+func (s *Server) adopt(ctx context.Context, at message.Slot) (*held, error) {
+	r, err := s.runtime(at.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (s *Server) adopt(ctx context.Context, at slot) (*held, error) {
 	if h != nil && !slots.IsClosed(h.session.Done()) {
 		return h, nil
 	}
-	session, err := r.Adopt(ctx, at.path)
+	session, err := r.Adopt(ctx, at.Path)
 	if starts == nil {
 		s.mu.Lock()
 		starts = s.starting[at]
@@ -210,7 +211,7 @@ func (s *Server) adopt(ctx context.Context, at slot) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.hold(at.kind, session), nil
+	return s.hold(at.Kind, session), nil
 }
 
 // isOf reports whether a session is that of a start in progress.
@@ -226,27 +227,27 @@ func (s *Server) isOf(starts *startings, session runtime.Session, err error) boo
 
 // lookup returns the held session of an incarnation. The error wraps runtime.ErrStale if it is not the last one of
 // its slot, or fs.ErrNotExist if the slot was removed: then it has ended.
-func (s *Server) lookup(ctx context.Context, r ref) (*held, error) {
-	h, err := s.adopt(ctx, r.slot())
+func (s *Server) lookup(ctx context.Context, r message.Ref) (*held, error) {
+	h, err := s.adopt(ctx, r.Slot())
 	switch {
 	case err != nil:
 		return nil, err
-	case h.ref != r:
+	case h.Ref != r:
 		return nil, fmt.Errorf("%w: the slot of %.200q has incarnation %d", runtime.ErrStale, r.Path, h.Incarnation)
 	}
 	return h, nil
 }
 
 // stateOf returns the state of an incarnation, with its end if that was missed.
-func (s *Server) stateOf(ctx context.Context, r ref) (*held, *state) {
+func (s *Server) stateOf(ctx context.Context, r message.Ref) (*held, *message.State) {
 	h, err := s.lookup(ctx, r)
 	switch {
 	case err == nil:
 		return h, nil
 	case errors.Is(err, runtime.ErrStale):
-		return nil, lostState(r, errors.New("its slot was given to another incarnation"), time.Now())
+		return nil, message.LostState(r, errors.New("its slot was given to another incarnation"), time.Now())
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, lostState(r, errors.New("its slot was removed"), time.Now())
+		return nil, message.LostState(r, errors.New("its slot was removed"), time.Now())
 	}
-	return nil, &state{ref: r, Detail: err.Error()}
+	return nil, &message.State{Ref: r, Detail: err.Error()}
 }

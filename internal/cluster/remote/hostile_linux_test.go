@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
 	"github.com/coppice-dev/coppice/internal/cluster/identity"
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim"
@@ -44,7 +45,7 @@ func (w *way) raw(t *testing.T, path string) *raw {
 func (r *raw) send(messages ...any) {
 	r.t.Helper()
 	for _, m := range messages {
-		b, err := encode(m)
+		b, err := message.Encode(m)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -54,10 +55,10 @@ func (r *raw) send(messages ...any) {
 	}
 }
 
-func (r *raw) answer() *answer {
+func (r *raw) answer() *message.Answer {
 	r.t.Helper()
-	a := new(answer)
-	if _, err := readMessage(r.in, a); err != nil {
+	a := new(message.Answer)
+	if _, err := message.Read(r.in, a); err != nil {
 		r.t.Fatal(err)
 	}
 	return a
@@ -76,7 +77,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-var greeting = request{ID: 1, Op: opHello, Version: version, Client: "raw"}
+var greeting = message.Request{ID: 1, Op: message.OpHello, Version: message.Version, Client: "raw"}
 
 // What is not a request ends its connection alone.
 func TestHostileClient(t *testing.T) {
@@ -104,44 +105,44 @@ func TestHostileClient(t *testing.T) {
 		fmt.Fprint(r.nc, bytes)
 		r.over(what + " in place of an attach")
 	}
-	following := request{ID: 2, Op: opFollow, ref: s.ref}
+	following := message.Request{ID: 2, Op: message.OpFollow, Ref: s.Ref}
 	for what, requests := range map[string][]any{
-		"no hello":                 {request{ID: 1, Op: opPing}},
-		"a hello without a client": {request{ID: 1, Op: opHello, Version: version}},
+		"no hello":                 {message.Request{ID: 1, Op: message.OpPing}},
+		"a hello without a client": {message.Request{ID: 1, Op: message.OpHello, Version: message.Version}},
 		"an ID that is used":       {greeting, following, following},
-		"no ID":                    {greeting, request{Op: opList}},
-		"too many references":      {greeting, request{Op: opWatch, Refs: make([]ref, maxRefs+1)}},
+		"no ID":                    {greeting, message.Request{Op: message.OpList}},
+		"too many references":      {greeting, message.Request{Op: message.OpWatch, Refs: make([]message.Ref, message.MaxRefs+1)}},
 	} {
 		r := w.raw(t, Path)
 		r.send(requests...)
 		r.over(what)
 	}
 	r := w.raw(t, Path)
-	r.send(request{ID: 1, Op: opHello, Version: version + 1, Client: "newer"})
-	if err := r.answer().Failure.err(); err == nil || !strings.Contains(err.Error(), "version 2") {
+	r.send(message.Request{ID: 1, Op: message.OpHello, Version: message.Version + 1, Client: "newer"})
+	if err := r.answer().Failure.Err(); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("a newer version: %v", err)
 	}
 	f := store.Fence{Lease: "controller", Epoch: 7}
-	for what, q := range map[string]request{
-		"not know the request":        {Op: "dance", ref: s.ref, Fence: &f},
-		"no runtime of the kind":      {Op: opStart, ref: ref{Kind: "docker", Path: "a", Token: "t"}, Fence: &f},
-		"has no fence":                {Op: opKill, ref: s.ref},
-		"needs a token":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Incarnation: 1}, Fence: &f},
-		"the request has no launch":   {Op: opExec, ref: s.ref, Fence: &f},
-		"no program named":            {Op: opExec, ref: s.ref, Fence: &f, Launch: &launch{Launch: new(wire.Launch)}},
-		"the request has no fence":    {Op: opExec, ref: s.ref, Launch: &launch{Launch: new(wire.Launch)}},
-		"has no launch":               {Op: opStart, ref: ref{Kind: "proc", Path: "a", Token: "t"}, Fence: &f},
-		"without a path":              {Op: opAdopt, ref: ref{Kind: "proc"}, Fence: &f},
-		"has incarnation 1":           {Op: opKill, ref: ref{Kind: "proc", Path: "app/a", Incarnation: 1}, Fence: &f},
-		"at most 32768 are possible":  {Op: opWrite, ref: s.ref, Fence: &f, Data: make([]byte, maxData+1)},
-		"no signal -1":                {Op: opSignal, ref: s.ref, Fence: &f, Signal: &signal{Name: "SIGNONE"}},
-		"bytes, at most 4096 are all": {Op: opRemove, ref: ref{Kind: "proc", Path: strings.Repeat("x", 1<<20)}, Fence: &f},
+	for what, q := range map[string]message.Request{
+		"not know the request":        {Op: "dance", Ref: s.Ref, Fence: &f},
+		"no runtime of the kind":      {Op: message.OpStart, Ref: message.Ref{Kind: "docker", Path: "a", Token: "t"}, Fence: &f},
+		"has no fence":                {Op: message.OpKill, Ref: s.Ref},
+		"needs a token":               {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Incarnation: 1}, Fence: &f},
+		"the request has no launch":   {Op: message.OpExec, Ref: s.Ref, Fence: &f},
+		"no program named":            {Op: message.OpExec, Ref: s.Ref, Fence: &f, Launch: &message.Launch{Launch: new(wire.Launch)}},
+		"the request has no fence":    {Op: message.OpExec, Ref: s.Ref, Launch: &message.Launch{Launch: new(wire.Launch)}},
+		"has no launch":               {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Token: "t"}, Fence: &f},
+		"without a path":              {Op: message.OpAdopt, Ref: message.Ref{Kind: "proc"}, Fence: &f},
+		"has incarnation 1":           {Op: message.OpKill, Ref: message.Ref{Kind: "proc", Path: "app/a", Incarnation: 1}, Fence: &f},
+		"at most 32768 are possible":  {Op: message.OpWrite, Ref: s.Ref, Fence: &f, Data: make([]byte, message.MaxData+1)},
+		"no signal -1":                {Op: message.OpSignal, Ref: s.Ref, Fence: &f, Signal: &message.Signal{Name: "SIGNONE"}},
+		"bytes, at most 4096 are all": {Op: message.OpRemove, Ref: message.Ref{Kind: "proc", Path: strings.Repeat("x", 1<<20)}, Fence: &f},
 	} {
 		r := w.raw(t, Path)
 		q.ID = 2
 		r.send(greeting, q)
 		r.answer()
-		if err := r.answer().Failure.err(); err == nil || !strings.Contains(err.Error(), what) {
+		if err := r.answer().Failure.Err(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -154,7 +155,7 @@ func TestHostileClient(t *testing.T) {
 func TestWhoMayAsk(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
-	upgrade := "Connection: Upgrade\r\nUpgrade: " + protocol + "\r\n"
+	upgrade := "Connection: Upgrade\r\nUpgrade: " + message.Protocol + "\r\n"
 	ask := func(head string) string {
 		nc, err := w.dial(w.pair.controller, w.address)(ctxOf(t))
 		if err != nil {
@@ -242,10 +243,10 @@ func TestRemoved(t *testing.T) {
 func TestHostileServer(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	hello := string(must(t, answer{ID: 1, Version: version}))
+	hello := string(must(t, message.Answer{ID: 1, Version: message.Version}))
 	for what, bytes := range map[string]string{
 		"nothing": "", "text": "hello", "a huge frame": hello + "m\xff\xff\xff\xff",
-		"another version": string(must(t, answer{ID: 1, Version: 9})), "no version": string(must(t, answer{ID: 1})),
+		"another version": string(must(t, message.Answer{ID: 1, Version: 9})), "no version": string(must(t, message.Answer{ID: 1})),
 		"no JSON": hello + "m\x00\x00\x00\x01}",
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -278,7 +279,7 @@ func TestHostileServer(t *testing.T) {
 func TestUselessAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	hello := string(must(t, answer{ID: 1, Version: version}))
+	hello := string(must(t, message.Answer{ID: 1, Version: message.Version}))
 	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			nc, buffered, err := http.NewResponseController(w).Hijack()
@@ -288,13 +289,13 @@ func TestUselessAnswers(t *testing.T) {
 			defer nc.Close()
 			fmt.Fprintf(nc, "HTTP/1.1 101 Switching Protocols\r\n\r\n%s", hello)
 			for {
-				var q request
-				if _, err := readMessage(buffered, &q); err != nil {
+				var q message.Request
+				if _, err := message.Read(buffered, &q); err != nil {
 					return
 				}
-				flood := answer{ID: q.ID, More: true, Output: []outputLine{{From: 9, Text: strings.Repeat("x", 1<<17)}}}
-				for _, a := range []answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &state{}}, {State: lostState(
-					ref{Path: "x"}, io.EOF, time.Now())}, flood, flood, flood, flood, {ID: q.ID, List: []state{{}}}, {ID: q.ID}} {
+				flood := message.Answer{ID: q.ID, More: true, Output: []message.Line{{From: 9, Text: strings.Repeat("x", 1<<17)}}}
+				for _, a := range []message.Answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &message.State{}}, {State: message.LostState(
+					message.Ref{Path: "x"}, io.EOF, time.Now())}, flood, flood, flood, flood, {ID: q.ID, List: []message.State{{}}}, {ID: q.ID}} {
 					nc.Write(must(t, a))
 				}
 			}
@@ -324,7 +325,7 @@ func TestUselessAnswers(t *testing.T) {
 }
 
 func must(t *testing.T, v any) []byte {
-	b, err := encode(v)
+	b, err := message.Encode(v)
 	if err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
@@ -16,10 +17,10 @@ import (
 // link is a connection of a Client.
 type link struct {
 	c    *Client
-	out  frameWriter
+	out  message.Writer
 	in   *bufio.Reader
 	lost chan struct{} // closed when the connection is lost
-	refs []ref         // sessions that are older than the connection
+	refs []message.Ref // sessions that are older than the connection
 
 	mu      sync.Mutex
 	cause   error // why it is lost
@@ -29,10 +30,10 @@ type link struct {
 
 // call is a request that is in progress.
 type call struct {
-	done  chan struct{} // closed when it was answered
-	over  func()        // called then, or when the connection is lost
-	part  func(*answer) // called with each answer, by the reader; may be nil
-	final *answer
+	done  chan struct{}         // closed when it was answered
+	over  func()                // called then, or when the connection is lost
+	part  func(*message.Answer) // called with each answer, by the reader; may be nil
+	final *message.Answer
 }
 
 var (
@@ -50,28 +51,30 @@ const (
 )
 
 func newLink(c *Client, nc net.Conn, in *bufio.Reader) *link {
-	return &link{c: c, out: frameWriter{conn: nc}, in: in, lost: make(chan struct{}), pending: make(map[uint64]*call)}
+	return &link{
+		c: c, out: message.Writer{Conn: nc}, in: in, lost: make(chan struct{}), pending: make(map[uint64]*call),
+	}
 }
 
 // hello says hello and reads the answer.
 func (l *link) hello() error {
-	b, err := encode(&request{ID: 1, Op: opHello, Version: version, Client: l.c.id})
+	b, err := message.Encode(&message.Request{ID: 1, Op: message.OpHello, Version: message.Version, Client: l.c.id})
 	if err != nil {
 		return err
 	}
 	l.last = 1
-	if err := l.out.send(b); err != nil {
+	if err := l.out.Send(b); err != nil {
 		return err
 	}
-	var a answer
-	if _, err := readMessage(l.in, &a); err != nil {
+	var a message.Answer
+	if _, err := message.Read(l.in, &a); err != nil {
 		return err
 	}
-	if err := a.Failure.err(); err != nil {
+	if err := a.Failure.Err(); err != nil {
 		return err
 	}
-	if a.Version != version {
-		return fmt.Errorf("it speaks version %d; expected %d", a.Version, version)
+	if a.Version != message.Version {
+		return fmt.Errorf("it speaks version %d; expected %d", a.Version, message.Version)
 	}
 	return nil
 }
@@ -83,8 +86,8 @@ func (l *link) serve() error {
 	working.Go(l.watch)
 	working.Go(l.ping)
 	for {
-		a := new(answer)
-		if _, err := readMessage(l.in, a); err != nil {
+		a := new(message.Answer)
+		if _, err := message.Read(l.in, a); err != nil {
 			l.close(err)
 			return l.why()
 		}
@@ -117,8 +120,8 @@ func (l *link) serve() error {
 // watch names the sessions of the client.
 func (l *link) watch() {
 	for refs := l.refs; len(refs) > 0; {
-		n := min(len(refs), maxRefs)
-		if l.send(&request{Op: opWatch, Refs: refs[:n]}) != nil {
+		n := min(len(refs), message.MaxRefs)
+		if l.send(&message.Request{Op: message.OpWatch, Refs: refs[:n]}) != nil {
 			return
 		}
 		refs = refs[n:]
@@ -134,7 +137,7 @@ func (l *link) ping() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*l.c.pings)
-		c, err := l.begin(&request{Op: opPing}, func() {}, nil)
+		c, err := l.begin(&message.Request{Op: message.OpPing}, func() {}, nil)
 		if err == nil {
 			err = l.finish(ctx, c)
 		}
@@ -157,7 +160,7 @@ func (l *link) close(why error) {
 		close(l.lost)
 	}
 	l.mu.Unlock()
-	hangUp(l.out.conn)
+	message.HangUp(l.out.Conn)
 	for _, c := range all {
 		c.over()
 	}
@@ -175,8 +178,8 @@ func (l *link) error() error {
 }
 
 // send sends a request without an answer.
-func (l *link) send(r *request) error {
-	b, err := encode(r)
+func (l *link) send(r *message.Request) error {
+	b, err := message.Encode(r)
 	if err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (l *link) send(r *request) error {
 }
 
 func (l *link) write(b []byte) error {
-	if err := l.out.send(b); err != nil {
+	if err := l.out.Send(b); err != nil {
 		l.close(err)
 		return l.error()
 	}
@@ -192,7 +195,7 @@ func (l *link) write(b []byte) error {
 }
 
 // begin sends a request. over is called exactly once, also after an error.
-func (l *link) begin(r *request, over func(), part func(*answer)) (*call, error) {
+func (l *link) begin(r *message.Request, over func(), part func(*message.Answer)) (*call, error) {
 	c := &call{done: make(chan struct{}), over: over, part: part}
 	l.mu.Lock()
 	if l.pending == nil {
@@ -204,7 +207,7 @@ func (l *link) begin(r *request, over func(), part func(*answer)) (*call, error)
 	r.ID = l.last
 	l.pending[r.ID] = c
 	l.mu.Unlock()
-	b, err := encode(r)
+	b, err := message.Encode(r)
 	if err != nil { // nothing was sent
 		l.mu.Lock()
 		_, mine := l.pending[r.ID]
@@ -225,18 +228,18 @@ func (l *link) begin(r *request, over func(), part func(*answer)) (*call, error)
 func (l *link) finish(ctx context.Context, c *call) error {
 	select {
 	case <-c.done:
-		return c.final.Failure.err()
+		return c.final.Failure.Err()
 	default:
 	}
 	select {
 	case <-c.done:
-		return c.final.Failure.err()
+		return c.final.Failure.Err()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.lost:
 		select {
 		case <-c.done:
-			return c.final.Failure.err()
+			return c.final.Failure.Err()
 		default:
 			return l.error()
 		}
@@ -257,23 +260,25 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (leave func(),
 
 // ask sends a request and returns the last answer. If ctx is done before, the request is given up. A request that
 // may be repeated is, after the connection was lost.
-func (c *Client) ask(ctx context.Context, r *request, again bool, part func(*link, *answer)) (*answer, error) {
+func (c *Client) ask(
+	ctx context.Context, r *message.Request, again bool, part func(*link, *message.Answer),
+) (*message.Answer, error) {
 	for tries := 1; ; tries++ {
 		l, err := c.await(ctx)
 		if err != nil {
 			return nil, err
 		}
 		places := c.calls
-		if r.Op == opFollow || r.Op == opUnfinished {
+		if r.Op == message.OpFollow || r.Op == message.OpUnfinished {
 			places = c.starts
 		}
 		leave, err := c.enter(ctx, places)
 		if err != nil {
 			return nil, err
 		}
-		var each func(*answer)
+		var each func(*message.Answer)
 		if part != nil {
-			each = func(a *answer) { part(l, a) }
+			each = func(a *message.Answer) { part(l, a) }
 		}
 		once := *r
 		pending, err := l.begin(&once, leave, each)
@@ -291,7 +296,7 @@ func (c *Client) ask(ctx context.Context, r *request, again bool, part func(*lin
 				return nil, context.Cause(ctx)
 			}
 		case ctx.Err() != nil && pending != nil:
-			_ = l.send(&request{ID: once.ID, Op: opCancel}) // a lost connection gives it up, too
+			_ = l.send(&message.Request{ID: once.ID, Op: message.OpCancel}) // a lost connection gives it up, too
 		}
 		return nil, err
 	}

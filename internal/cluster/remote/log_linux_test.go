@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/clustertest"
 	"github.com/coppice-dev/coppice/internal/cluster/identity"
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
@@ -259,32 +260,32 @@ func TestHostileLogRequests(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
 	await(t, "its end", start(t, w.far, sh("app/a", 1, "echo one; echo two")).Done())
-	a := ref{Kind: "proc", Path: "app/a"}
+	a := message.Ref{Kind: "proc", Path: "app/a"}
 	long := strings.Repeat("x", 1<<20)
-	for what, q := range map[string]request{
-		"does not say where":              {ref: a},
-		"\"x\" is not a position":         {ref: a, Log: &logStart{After: "x"}},
-		"\"1.-1.0.\" is not a position":   {ref: a, Log: &logStart{After: "1.-1.0."}},
-		"xxx\" is not a position":         {ref: a, Log: &logStart{After: long}},
-		"no runtime of the kind \"none\"": {ref: ref{Kind: "none", Path: "app/a"}, Log: &logStart{}},
-		"without a path":                  {ref: ref{Kind: "proc"}, Log: &logStart{}},
-		"bytes, at most 4096 are all":     {ref: ref{Kind: "proc", Path: long}, Log: &logStart{}},
+	for what, q := range map[string]message.Request{
+		"does not say where":              {Ref: a},
+		"\"x\" is not a position":         {Ref: a, Log: &message.LogStart{After: "x"}},
+		"\"1.-1.0.\" is not a position":   {Ref: a, Log: &message.LogStart{After: "1.-1.0."}},
+		"xxx\" is not a position":         {Ref: a, Log: &message.LogStart{After: long}},
+		"no runtime of the kind \"none\"": {Ref: message.Ref{Kind: "none", Path: "app/a"}, Log: &message.LogStart{}},
+		"without a path":                  {Ref: message.Ref{Kind: "proc"}, Log: &message.LogStart{}},
+		"bytes, at most 4096 are all":     {Ref: message.Ref{Kind: "proc", Path: long}, Log: &message.LogStart{}},
 	} {
-		if err := w.readRaw(t, q).Failure.err(); err == nil || !strings.Contains(err.Error(), what) {
+		if err := w.readRaw(t, q).Failure.Err(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %.300v", what, err)
 		}
 	}
 	for what, after := range map[string]string{
 		"another file": "1.5.0.YWJjZGU", "beyond its end": "1.7fffffffffffffff.0.", "before all": "0.0.-1.",
 	} {
-		got := w.readRaw(t, request{ref: a, Log: &logStart{After: after}})
-		if err := got.Failure.err(); err != nil || len(got.Log.Lines) != 4 || got.Log.Lines[1].Text != "one" {
+		got := w.readRaw(t, message.Request{Ref: a, Log: &message.LogStart{After: after}})
+		if err := got.Failure.Err(); err != nil || len(got.Log.Lines) != 4 || got.Log.Lines[1].Text != "one" {
 			t.Errorf("%s: %v, %+v", what, err, got.Log)
 		}
 	}
 	for _, path := range []string{"../../etc", "/etc/passwd", "app/a/../../..", "a\x00b", "app/b"} {
-		got := w.readRaw(t, request{ref: ref{Kind: "proc", Path: path}, Log: &logStart{Lines: -1}})
-		if err := got.Failure.err(); err == nil && (got.Log.Mark != (logfile.Mark{}).String() || got.Log.Lines != nil) {
+		got := w.readRaw(t, message.Request{Ref: message.Ref{Kind: "proc", Path: path}, Log: &message.LogStart{Lines: -1}})
+		if err := got.Failure.Err(); err == nil && (got.Log.Mark != (logfile.Mark{}).String() || got.Log.Lines != nil) {
 			t.Errorf("%q: %+v", path, got.Log)
 		}
 	}
@@ -305,10 +306,10 @@ func TestHostileLogRequests(t *testing.T) {
 }
 
 // readRaw sends a request for a log and returns the answer.
-func (w *way) readRaw(t *testing.T, q request) *answer {
+func (w *way) readRaw(t *testing.T, q message.Request) *message.Answer {
 	t.Helper()
 	r := w.raw(t, Path)
-	q.ID, q.Op = 2, opLog
+	q.ID, q.Op = 2, message.OpLog
 	r.send(greeting, q)
 	r.answer()
 	return r.answer()
@@ -319,16 +320,16 @@ func TestUselessLogAnswers(t *testing.T) {
 	t.Parallel()
 	good := (logfile.Mark{Inode: 1, Offset: 2}).String()
 	for what, test := range map[string]struct {
-		part logPart
+		part message.LogPart
 		want string
 	}{
-		"no mark":              {logPart{}, "the answer is damaged"},
-		"no line's mark":       {logPart{Lines: []logLine{{Text: "x", Mark: "?"}}, Mark: good}, "the answer is damaged"},
-		"more, without an end": {logPart{Mark: good, More: true}, ""},
+		"no mark":              {message.LogPart{}, "the answer is damaged"},
+		"no line's mark":       {message.LogPart{Lines: []message.LogLine{{Text: "x", Mark: "?"}}, Mark: good}, "the answer is damaged"},
+		"more, without an end": {message.LogPart{Mark: good, More: true}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			c := answering(t, answer{Log: &test.part})
+			c := answering(t, message.Answer{Log: &test.part})
 			tail := c.Runtime("proc").Tail(ctxOf(t), "app/a", logfile.Start{})
 			more, err := tail.Some(func(l logfile.Line) { t.Errorf("%+v", l) })
 			if more || (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
@@ -336,14 +337,14 @@ func TestUselessLogAnswers(t *testing.T) {
 			}
 		})
 	}
-	tail := answering(t, answer{}).Runtime("proc").Tail(ctxOf(t), "app/a", logfile.Start{})
+	tail := answering(t, message.Answer{}).Runtime("proc").Tail(ctxOf(t), "app/a", logfile.Start{})
 	if _, err := tail.Some(nil); err == nil || !strings.Contains(err.Error(), "n2 has answered without") {
 		t.Errorf("nothing: %v", err)
 	}
 }
 
 // answering returns a client of a node that has one answer to everything.
-func answering(t *testing.T, a answer) *Client {
+func answering(t *testing.T, a message.Answer) *Client {
 	p := newPair(t)
 	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -353,13 +354,13 @@ func answering(t *testing.T, a answer) *Client {
 			}
 			defer nc.Close()
 			fmt.Fprintf(nc, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-			nc.Write(must(t, answer{ID: 1, Version: version}))
+			nc.Write(must(t, message.Answer{ID: 1, Version: message.Version}))
 			for {
-				var q request
-				if _, err := readMessage(buffered, &q); err != nil {
+				var q message.Request
+				if _, err := message.Read(buffered, &q); err != nil {
 					return
 				}
-				if q.Op == opHello {
+				if q.Op == message.OpHello {
 					continue
 				}
 				a.ID = q.ID

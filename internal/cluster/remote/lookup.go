@@ -4,14 +4,16 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 )
 
 // lookUp finds incarnations that the client has, and watches them. The state of each is sent, with its end if that
 // was missed.
-func (c *conn) lookUp(refs []ref, working *sync.WaitGroup) error {
+func (c *conn) lookUp(refs []message.Ref, working *sync.WaitGroup) error {
 	c.mu.Lock()
 	c.refs += len(refs)
-	tooMany := len(refs) > maxRefs || c.refs+len(c.watched) > maxWatched
+	tooMany := len(refs) > message.MaxRefs || c.refs+len(c.watched) > maxWatched
 	c.mu.Unlock()
 	if tooMany {
 		return errors.New("the client names too many incarnations")
@@ -37,7 +39,7 @@ func (c *conn) lookUp(refs []ref, working *sync.WaitGroup) error {
 
 // find looks up an incarnation once. It reports whether that must be tried again; told is the reason that the client
 // knows.
-func (c *conn) find(r ref, told *string) (again bool) {
+func (c *conn) find(r message.Ref, told *string) (again bool) {
 	select {
 	case c.lookups <- struct{}{}:
 		defer func() { <-c.lookups }()
@@ -55,6 +57,6 @@ func (c *conn) find(r ref, told *string) (again bool) {
 		return true
 	}
 	*told = st.Detail
-	_ = c.send(&outgoing{answer: answer{State: st}})
+	_ = c.send(&outgoing{Answer: message.Answer{State: st}})
 	return st.End == nil
 }

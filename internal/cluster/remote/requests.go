@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -22,55 +23,55 @@ type screener interface {
 }
 
 // carryOut carries out a request and returns the answer.
-func (c *conn) carryOut(ctx context.Context, req *request) *outgoing {
+func (c *conn) carryOut(ctx context.Context, req *message.Request) *outgoing {
 	o := new(outgoing)
 	err := c.do(ctx, req, o)
 	if err != nil {
-		*o = outgoing{answer: answer{Failure: newFailure(err)}}
+		*o = outgoing{Answer: message.Answer{Failure: message.NewFailure(err)}}
 	}
 	return o
 }
 
-func (c *conn) do(ctx context.Context, req *request, o *outgoing) (err error) {
+func (c *conn) do(ctx context.Context, req *message.Request, o *outgoing) (err error) {
 	switch req.Op {
-	case opList, opRemoved, opPeek, opScreen, opLog:
+	case message.OpList, message.OpRemoved, message.OpPeek, message.OpScreen, message.OpLog:
 		select {
 		case c.lookups <- struct{}{}:
 			defer func() { <-c.lookups }()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	case opActivity, opFollow, opUnfinished:
+	case message.OpActivity, message.OpFollow, message.OpUnfinished:
 	default:
 		if err := c.s.check(ctx, req.Fence); err != nil {
 			return err
 		}
 	}
 	switch req.Op {
-	case opList, opRemoved, opPeek, opScreen:
+	case message.OpList, message.OpRemoved, message.OpPeek, message.OpScreen:
 		return c.query(ctx, req, o)
-	case opLog:
+	case message.OpLog:
 		o.Log, err = c.s.readLog(ctx, req)
 		return err
-	case opStart:
+	case message.OpStart:
 		o.of, err = c.s.start(ctx, req)
 		return err
-	case opExec:
+	case message.OpExec:
 		return c.exec(ctx, req, o)
-	case opAdopt:
-		o.of, err = c.s.adopt(ctx, req.slot())
+	case message.OpAdopt:
+		o.of, err = c.s.adopt(ctx, req.Slot())
 		return err
-	case opReady, opRemove:
+	case message.OpReady, message.OpRemove:
 		r, err := c.s.runtime(req.Kind)
 		if err != nil {
 			return err
 		}
-		if req.Op == opReady {
+		if req.Op == message.OpReady {
 			return r.Ready(ctx, req.Path, req.Incarnation)
 		}
 		return r.Remove(ctx, req.Path)
 	}
-	h, err := c.s.lookup(ctx, req.ref)
+	h, err := c.s.lookup(ctx, req.Ref)
 	if err != nil {
 		return err
 	}
@@ -78,28 +79,28 @@ func (c *conn) do(ctx context.Context, req *request, o *outgoing) (err error) {
 }
 
 // ask carries out a request about a session.
-func (c *conn) ask(ctx context.Context, h *held, req *request, o *outgoing) error {
+func (c *conn) ask(ctx context.Context, h *held, req *message.Request, o *outgoing) error {
 	switch req.Op {
-	case opStop:
+	case message.OpStop:
 		if s, ok := h.session.(stopWithiner); ok && req.Grace > 0 {
 			s.StopWithin(req.Grace)
 		} else {
 			h.session.Stop()
 		}
 		return nil
-	case opKill:
+	case message.OpKill:
 		h.session.Kill()
 		return nil
-	case opSignal:
-		return h.session.Signal(ctx, req.Signal.number())
-	case opWrite:
-		if len(req.Data) > maxData {
-			return fmt.Errorf("%d bytes of input at once; at most %d are possible", len(req.Data), maxData)
+	case message.OpSignal:
+		return h.session.Signal(ctx, req.Signal.Local())
+	case message.OpWrite:
+		if len(req.Data) > message.MaxData {
+			return fmt.Errorf("%d bytes of input at once; at most %d are possible", len(req.Data), message.MaxData)
 		}
 		return h.session.Write(ctx, req.Data)
-	case opResize:
+	case message.OpResize:
 		return h.session.Resize(ctx, req.Rows, req.Cols)
-	case opActivity:
+	case message.OpActivity:
 		at, err := h.session.LastActivity(ctx)
 		if err != nil {
 			return err
@@ -109,11 +110,11 @@ func (c *conn) ask(ctx context.Context, h *held, req *request, o *outgoing) erro
 			o.Age = &age
 		}
 		return nil
-	case opFollow:
+	case message.OpFollow:
 		change, end := c.stream(req.ID)
 		defer end()
 		return h.session.Follow(ctx, func() { change("") })
-	case opUnfinished:
+	case message.OpUnfinished:
 		u, ok := h.session.(runtime.Unfinished)
 		if !ok {
 			return runtime.ErrUnsupported
@@ -126,7 +127,7 @@ func (c *conn) ask(ctx context.Context, h *held, req *request, o *outgoing) erro
 }
 
 // start starts an incarnation.
-func (s *Server) start(ctx context.Context, req *request) (*held, error) {
+func (s *Server) start(ctx context.Context, req *message.Request) (*held, error) {
 	if req.Token == "" {
 		return nil, errors.New("a start on another node needs a token")
 	}
@@ -134,7 +135,7 @@ func (s *Server) start(ctx context.Context, req *request) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := req.Launch.unpack()
+	l, err := req.Launch.Unpack()
 	if err != nil {
 		return nil, err
 	}
@@ -178,40 +179,41 @@ const (
 )
 
 // query carries out requests that read much.
-func (c *conn) query(ctx context.Context, req *request, o *outgoing) error {
+func (c *conn) query(ctx context.Context, req *message.Request, o *outgoing) error {
 	r, err := c.s.runtime(req.Kind)
 	if err != nil {
 		return err
 	}
 	switch req.Op {
-	case opList:
+	case message.OpList:
 		all, err := r.List(ctx)
 		if err != nil {
 			return err
 		}
 		now := time.Now()
 		for len(all) > maxList {
-			part := answer{ID: req.ID, More: true}
+			part := message.Answer{ID: req.ID, More: true}
 			for _, one := range all[:maxList] {
-				part.List = append(part.List, *newState(req.Kind, one, now))
+				part.List = append(part.List, *message.NewState(req.Kind, one, now))
 			}
 			all = all[maxList:]
-			if err := c.send(&outgoing{answer: part}); err != nil {
+			if err := c.send(&outgoing{Answer: part}); err != nil {
 				return err
 			}
 		}
 		for _, one := range all {
-			o.List = append(o.List, *newState(req.Kind, one, now))
+			o.List = append(o.List, *message.NewState(req.Kind, one, now))
 		}
 		return nil
-	case opRemoved:
+	case message.OpRemoved:
 		all, err := r.Removed()
 		if err != nil {
 			return err
 		}
 		for size, n := 0, 0; n < len(all); n++ {
 			if size += len(all[n]); size > maxTexts {
-				if err := c.send(&outgoing{answer: answer{ID: req.ID, More: true, Texts: all[:n]}}); err != nil {
+				part := message.Answer{ID: req.ID, More: true, Texts: all[:n]}
+				if err := c.send(&outgoing{Answer: part}); err != nil {
 					return err
 				}
 				all, size, n = all[n:], len(all[n]), 0
@@ -220,9 +222,9 @@ func (c *conn) query(ctx context.Context, req *request, o *outgoing) error {
 		o.Texts = all
 		return nil
 	}
-	h, err := c.s.lookup(ctx, req.ref)
+	h, err := c.s.lookup(ctx, req.Ref)
 	switch {
-	case errors.Is(err, runtime.ErrStale) && req.Op == opPeek, errors.Is(err, fs.ErrNotExist) && req.Op == opPeek:
+	case req.Op == message.OpPeek && (errors.Is(err, runtime.ErrStale) || errors.Is(err, fs.ErrNotExist)):
 		file, err := r.Log(req.Path) // it also has what an earlier incarnation has written
 		if err != nil {
 			return err
@@ -232,7 +234,7 @@ func (c *conn) query(ctx context.Context, req *request, o *outgoing) error {
 		return err
 	case err != nil:
 		return err
-	case req.Op == opPeek:
+	case req.Op == message.OpPeek:
 		o.Texts, err = h.session.Peek(ctx, req.Lines)
 		o.Texts = lastLines(o.Texts, maxTexts)
 		return err

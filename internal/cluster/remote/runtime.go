@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
@@ -46,24 +47,24 @@ func (r *Runtime) both(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // request returns a request about a slot.
-func (r *Runtime) request(op, path string) (*request, error) {
+func (r *Runtime) request(op, path string) (*message.Request, error) {
 	if _, err := wire.DirName(path); err != nil {
 		return nil, err
 	}
 	f := r.c.o.Fence()
-	return &request{Op: op, ref: ref{Kind: r.kind, Path: path}, Fence: &f}, nil
+	return &message.Request{Op: op, Ref: message.Ref{Kind: r.kind, Path: path}, Fence: &f}, nil
 }
 
 // Start is part of runtime.Runtime.
 func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {
-	req, err := r.request(opStart, l.Path)
+	req, err := r.request(message.OpStart, l.Path)
 	if err != nil {
 		return nil, err
 	}
 	if l.Token == "" {
 		l.Token = rand.Text()
 	}
-	if req.Launch, err = newLaunch(l); err != nil {
+	if req.Launch, err = message.NewLaunch(l); err != nil {
 		return nil, fmt.Errorf("start %s on node %s: %w", l.Path, r.c.o.Node, err)
 	}
 	req.Incarnation, req.Token = l.Incarnation, l.Token
@@ -78,7 +79,7 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 		return nil, fmt.Errorf("start %s: %w", l.Path, err)
 	}
 	var s *session
-	pending, err := link.begin(req, leave, func(a *answer) {
+	pending, err := link.begin(req, leave, func(a *message.Answer) {
 		if a.State != nil {
 			s = r.c.keep(r, link, a.State)
 		}
@@ -96,19 +97,19 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 }
 
 // started waits for the answer to a start, which it gives up when ctx is done.
-func (r *Runtime) started(ctx context.Context, l *link, req *request, c *call) error {
+func (r *Runtime) started(ctx context.Context, l *link, req *message.Request, c *call) error {
 	givenUp := ctx.Done()
 	for {
 		select {
 		case <-c.done:
-			err := c.final.Failure.err()
+			err := c.final.Failure.Err()
 			if err != nil && givenUp == nil {
 				err = fmt.Errorf("start was given up (%w): %w", context.Cause(ctx), err)
 			}
 			return err
 		case <-givenUp:
 			givenUp = nil
-			_ = l.send(&request{ID: req.ID, Op: opCancel}) // see below for a lost connection
+			_ = l.send(&message.Request{ID: req.ID, Op: message.OpCancel}) // see below for a lost connection
 		case <-l.lost:
 			select {
 			case <-c.done:
@@ -124,14 +125,14 @@ func (r *Runtime) started(ctx context.Context, l *link, req *request, c *call) e
 
 // Adopt is part of runtime.Runtime.
 func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, error) {
-	req, err := r.request(opAdopt, path)
+	req, err := r.request(message.OpAdopt, path)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := r.both(ctx)
 	defer cancel()
 	adopted := make(chan *session, 1)
-	_, err = r.c.ask(ctx, req, true, func(l *link, a *answer) {
+	_, err = r.c.ask(ctx, req, true, func(l *link, a *message.Answer) {
 		if a.State != nil {
 			adopted <- r.c.keep(r, l, a.State)
 		}
@@ -149,12 +150,12 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 
 // Ready is part of runtime.Runtime.
 func (r *Runtime) Ready(ctx context.Context, path string, incarnation uint64) error {
-	return r.change(ctx, opReady, path, incarnation)
+	return r.change(ctx, message.OpReady, path, incarnation)
 }
 
 // Remove is part of runtime.Runtime.
 func (r *Runtime) Remove(ctx context.Context, path string) error {
-	return r.change(ctx, opRemove, path, 0)
+	return r.change(ctx, message.OpRemove, path, 0)
 }
 
 func (r *Runtime) change(ctx context.Context, op, path string, incarnation uint64) error {
@@ -179,7 +180,7 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("listing the slots: %w", context.Cause(ctx))
 	}
-	parts, err := r.collect(ctx, opList)
+	parts, err := r.collect(ctx, message.OpList)
 	if err != nil {
 		return nil, fmt.Errorf("listing the slots of node %s: %w", r.c.o.Node, err)
 	}
@@ -194,8 +195,8 @@ func (r *Runtime) List(ctx context.Context) ([]runtime.Observation, error) {
 }
 
 // observation returns what the node has told of an incarnation.
-func (r *Runtime) observation(st *state, now time.Time) runtime.Observation {
-	o := st.observation(now)
+func (r *Runtime) observation(st *message.State, now time.Time) runtime.Observation {
+	o := st.Observation(now)
 	o.Node = r.c.o.Node
 	return o
 }
@@ -207,7 +208,7 @@ const removedTimeout = 10 * time.Second
 func (r *Runtime) Removed() ([]string, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, removedTimeout)
 	defer cancel()
-	parts, err := r.collect(ctx, opRemoved)
+	parts, err := r.collect(ctx, message.OpRemoved)
 	if err != nil {
 		return nil, fmt.Errorf("listing the removed slots of node %s: %w", r.c.o.Node, err)
 	}
@@ -219,9 +220,9 @@ func (r *Runtime) Removed() ([]string, error) {
 }
 
 // collect returns all answers to a request.
-func (r *Runtime) collect(ctx context.Context, op string) ([]*answer, error) {
+func (r *Runtime) collect(ctx context.Context, op string) ([]*message.Answer, error) {
 	var parts collector
-	_, err := r.c.ask(ctx, &request{Op: op, ref: ref{Kind: r.kind}}, true, parts.add)
+	_, err := r.c.ask(ctx, &message.Request{Op: op, Ref: message.Ref{Kind: r.kind}}, true, parts.add)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
 	"github.com/coppice-dev/coppice/internal/cluster/pki"
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -52,11 +53,11 @@ type Server struct {
 	mu       sync.Mutex
 	open     map[net.Conn]struct{} // upgraded connections
 	conns    map[*conn]struct{}
-	clients  map[string]*conn    // the last connection of each client
-	highest  map[string]uint64   // accepted epochs, by lease
-	held     map[slot]*held      // sessions that have not ended
-	starting map[slot]*startings // starts in progress
-	commands map[slot][]*command // that run
+	clients  map[string]*conn            // the last connection of each client
+	highest  map[string]uint64           // accepted epochs, by lease
+	held     map[message.Slot]*held      // sessions that have not ended
+	starting map[message.Slot]*startings // starts in progress
+	commands map[message.Slot][]*command // that run
 }
 
 // maxOpen bounds the connections, most of which are terminals.
@@ -70,7 +71,8 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		o: o, runtimes: make(map[string]runtime.Runtime), open: make(map[net.Conn]struct{}),
 		conns: make(map[*conn]struct{}), clients: make(map[string]*conn), highest: make(map[string]uint64),
-		held: make(map[slot]*held), starting: make(map[slot]*startings), commands: make(map[slot][]*command),
+		held: make(map[message.Slot]*held), starting: make(map[message.Slot]*startings),
+		commands: make(map[message.Slot][]*command),
 		interval: admitInterval,
 	}
 	for _, r := range o.Runtimes {
@@ -87,7 +89,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	s.cancel()
 	for c := range s.open {
-		hangUp(c)
+		message.HangUp(c)
 	}
 	s.mu.Unlock()
 	s.running.Wait()
@@ -108,11 +110,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if r.Method != http.MethodPost || r.Header.Get("Upgrade") != protocol ||
+	if r.Method != http.MethodPost || r.Header.Get("Upgrade") != message.Protocol ||
 		!strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
-		w.Header().Set("Upgrade", protocol)
+		w.Header().Set("Upgrade", message.Protocol)
 		http.Error(w, fmt.Sprintf("expected a POST with Connection: Upgrade and Upgrade: %s, not %.40q: "+
-			"is the other node of another version?", protocol, r.Header.Get("Upgrade")), http.StatusUpgradeRequired)
+			"is the other node of another version?", message.Protocol, r.Header.Get("Upgrade")),
+			http.StatusUpgradeRequired)
 		return
 	}
 	c, buffered, err := http.NewResponseController(w).Hijack()
@@ -128,7 +131,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.leave(c)
 	_ = c.SetDeadline(time.Now().Add(helloTimeout)) // a closed connection fails below
 	if _, err := fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
-		protocol); err != nil {
+		message.Protocol); err != nil {
 		return
 	}
 	talk(c, r, buffered)
@@ -183,7 +186,7 @@ func (s *Server) guard(ctx context.Context, c net.Conn, r *http.Request) {
 		}
 		if err != nil {
 			s.o.Logger.Warn("a node may no longer use the runtimes of this node", "node", peer.Name, "error", err)
-			hangUp(c)
+			message.HangUp(c)
 			return
 		}
 	}

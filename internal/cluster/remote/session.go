@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -17,7 +18,7 @@ import (
 // session is an incarnation on another node.
 type session struct {
 	r *Runtime
-	ref
+	message.Ref
 	ready chan struct{} // closed when it is ready or has ended
 	done  chan struct{} // closed when its end is certain
 	poke  chan struct{} // holds a token when more is wanted
@@ -37,15 +38,15 @@ var (
 )
 
 // keep returns the session of a state that a connection has told.
-func (c *Client) keep(r *Runtime, l *link, st *state) *session {
+func (c *Client) keep(r *Runtime, l *link, st *message.State) *session {
 	c.mu.Lock()
-	s := c.sessions[st.ref]
+	s := c.sessions[st.Ref]
 	if s == nil || s.r != r && s.r.ctx.Err() != nil {
 		s = &session{
-			r: r, ref: st.ref, ready: make(chan struct{}), done: make(chan struct{}), poke: make(chan struct{}, 1),
+			r: r, Ref: st.Ref, ready: make(chan struct{}), done: make(chan struct{}), poke: make(chan struct{}, 1),
 		}
 		if st.End == nil {
-			c.sessions[st.ref] = s
+			c.sessions[st.Ref] = s
 		}
 	}
 	c.mu.Unlock()
@@ -54,9 +55,9 @@ func (c *Client) keep(r *Runtime, l *link, st *state) *session {
 }
 
 // update applies a state that a connection has told of a session. One that is not known has ended before.
-func (c *Client) update(l *link, st *state) {
+func (c *Client) update(l *link, st *message.State) {
 	c.mu.Lock()
-	s := c.sessions[st.ref]
+	s := c.sessions[st.Ref]
 	c.mu.Unlock()
 	if s != nil {
 		s.apply(l, st)
@@ -64,7 +65,7 @@ func (c *Client) update(l *link, st *state) {
 }
 
 // apply applies a state. What comes after the end is ignored.
-func (s *session) apply(l *link, st *state) {
+func (s *session) apply(l *link, st *message.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasEnded() {
@@ -107,8 +108,8 @@ func (s *session) finish() {
 	}
 	c := s.r.c
 	c.mu.Lock()
-	if c.sessions[s.ref] == s {
-		delete(c.sessions, s.ref)
+	if c.sessions[s.Ref] == s {
+		delete(c.sessions, s.Ref)
 	}
 	c.mu.Unlock()
 	close(s.done)
@@ -164,20 +165,22 @@ func (s *session) AwaitReady(ctx context.Context) error {
 var errEnded = runtime.ErrEnded
 
 // request returns a request about the incarnation.
-func (s *session) request(op string) *request {
+func (s *session) request(op string) *message.Request {
 	f := s.r.c.o.Fence()
-	return &request{Op: op, ref: s.ref, Fence: &f}
+	return &message.Request{Op: op, Ref: s.Ref, Fence: &f}
 }
 
 // ask asks the node about the incarnation.
-func (s *session) ask(ctx context.Context, r *request, again bool, part func(*link, *answer)) (*answer, error) {
+func (s *session) ask(
+	ctx context.Context, r *message.Request, again bool, part func(*link, *message.Answer),
+) (*message.Answer, error) {
 	ctx, cancel := s.r.both(ctx)
 	defer cancel()
 	return s.r.c.ask(ctx, r, again, part)
 }
 
 // change asks the node to do something with an incarnation that runs.
-func (s *session) change(ctx context.Context, r *request, again bool) error {
+func (s *session) change(ctx context.Context, r *message.Request, again bool) error {
 	if s.hasEnded() {
 		return errEnded
 	}
@@ -190,16 +193,16 @@ func (s *session) change(ctx context.Context, r *request, again bool) error {
 
 // Signal is part of runtime.Session.
 func (s *session) Signal(ctx context.Context, sig syscall.Signal) error {
-	r := s.request(opSignal)
-	r.Signal = newSignal(sig)
+	r := s.request(message.OpSignal)
+	r.Signal = message.NewSignal(sig)
 	return s.change(ctx, r, false)
 }
 
 // Write is part of runtime.Session.
 func (s *session) Write(ctx context.Context, data []byte) error {
 	for {
-		r := s.request(opWrite)
-		r.Data = data[:min(len(data), maxData)]
+		r := s.request(message.OpWrite)
+		r.Data = data[:min(len(data), message.MaxData)]
 		if err := s.change(ctx, r, false); err != nil {
 			return err
 		}
@@ -211,14 +214,14 @@ func (s *session) Write(ctx context.Context, data []byte) error {
 
 // Resize is part of runtime.Session.
 func (s *session) Resize(ctx context.Context, rows, cols uint16) error {
-	r := s.request(opResize)
+	r := s.request(message.OpResize)
 	r.Rows, r.Cols = rows, cols
 	return s.change(ctx, r, true)
 }
 
 // Peek is part of runtime.Session.
 func (s *session) Peek(ctx context.Context, n int) ([]string, error) {
-	r := s.request(opPeek)
+	r := s.request(message.OpPeek)
 	r.Lines = n
 	a, err := s.ask(ctx, r, true, nil)
 	if err != nil {
@@ -232,7 +235,7 @@ func (s *session) Screen(ctx context.Context, n int) (lines []string, paints boo
 	if s.hasEnded() {
 		return nil, false
 	}
-	r := s.request(opScreen)
+	r := s.request(message.OpScreen)
 	r.Lines = n
 	a, err := s.ask(ctx, r, true, nil)
 	if err != nil {
@@ -243,8 +246,8 @@ func (s *session) Screen(ctx context.Context, n int) (lines []string, paints boo
 
 // LastActivity is part of runtime.Session. After it, Observe returns what the node knew when it answered.
 func (s *session) LastActivity(ctx context.Context) (time.Time, error) {
-	a, err := s.ask(ctx, s.request(opActivity), true, func(l *link, a *answer) {
-		if a.State != nil && a.State.ref == s.ref {
+	a, err := s.ask(ctx, s.request(message.OpActivity), true, func(l *link, a *message.Answer) {
+		if a.State != nil && a.State.Ref == s.Ref {
 			s.apply(l, a.State)
 		}
 	})

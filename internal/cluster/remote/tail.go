@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/logfile"
 )
@@ -20,7 +21,7 @@ type Tail struct {
 	r     *Runtime
 	ctx   context.Context
 	path  string
-	start logStart
+	start message.LogStart
 	mark  logfile.Mark
 }
 
@@ -28,7 +29,7 @@ var _ logfile.Reader = (*Tail)(nil)
 
 // Tail returns a reader of the log of a slot. It works until ctx ends.
 func (r *Runtime) Tail(ctx context.Context, path string, s logfile.Start) *Tail {
-	t := &Tail{r: r, ctx: ctx, path: path, start: logStart{Since: s.Since, Lines: s.Lines}}
+	t := &Tail{r: r, ctx: ctx, path: path, start: message.LogStart{Since: s.Since, Lines: s.Lines}}
 	if s.After != nil {
 		t.move(*s.After)
 	}
@@ -60,12 +61,12 @@ func (t *Tail) Close() {}
 // move notes the position after which to read.
 func (t *Tail) move(m logfile.Mark) {
 	t.mark = m
-	t.start = logStart{After: m.String()}
+	t.start = message.LogStart{After: m.String()}
 }
 
 // ask asks the node for the next part.
-func (t *Tail) ask(rest bool) (*logPart, error) {
-	req, err := t.r.request(opLog, t.path)
+func (t *Tail) ask(rest bool) (*message.LogPart, error) {
+	req, err := t.r.request(message.OpLog, t.path)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +93,9 @@ func (t *Tail) ask(rest bool) (*logPart, error) {
 }
 
 // emit emits the lines of a part.
-func (t *Tail) emit(p *logPart, emit func(logfile.Line)) error {
+func (t *Tail) emit(p *message.LogPart, emit func(logfile.Line)) error {
 	for i := range p.Lines {
-		l, mark, err := p.Lines[i].line()
+		l, mark, err := p.Lines[i].Line()
 		if err != nil {
 			return fmt.Errorf("reading a log on node %s: %w", t.r.c.o.Node, err)
 		}

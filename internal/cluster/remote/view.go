@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
 	"github.com/coppice-dev/coppice/internal/runtime"
 )
 
@@ -19,7 +20,7 @@ const leaveTimeout = 2 * time.Second
 // viewer is the side of a person in an Attach.
 type viewer struct {
 	a   runtime.Attachment
-	out frameWriter
+	out message.Writer
 	nc  net.Conn
 
 	mu     sync.Mutex
@@ -44,12 +45,12 @@ func (s *session) Attach(ctx context.Context, a runtime.Attachment) error {
 		return fmt.Errorf("%w: connecting to node %s: %w", runtime.ErrUnknown, s.r.c.o.Node, err)
 	}
 	defer nc.Close()
-	v := &viewer{a: a, out: frameWriter{conn: nc}, nc: nc}
-	r := s.request(opAttach)
+	v := &viewer{a: a, out: message.Writer{Conn: nc}, nc: nc}
+	r := s.request(message.OpAttach)
 	r.Input, r.Earlier = a.Input != nil, a.Earlier
-	b, err := encode(r)
+	b, err := message.Encode(r)
 	if err == nil {
-		err = v.out.send(b)
+		err = v.out.Send(b)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w to node %s: %w", runtime.ErrUnknown, errLost, s.r.c.o.Node, err)
@@ -83,7 +84,7 @@ func (v *viewer) leave(cause error) {
 	v.mu.Unlock()
 	if first {
 		_ = v.nc.SetReadDeadline(time.Now().Add(leaveTimeout)) // a closed connection ends it, too
-		_ = v.out.frame(frameEnd, nil)
+		_ = v.out.Frame(message.FrameEnd, nil)
 	}
 }
 
@@ -96,30 +97,30 @@ func (v *viewer) left() (bool, error) {
 // receive writes the output of the terminal until the node ends the connection.
 func (v *viewer) receive(in io.Reader, node string) error {
 	for {
-		kind, content, err := readFrame(in, maxMessage)
+		kind, content, err := message.ReadFrame(in, message.MaxMessage)
 		leaves, cause := v.left()
 		switch {
-		case leaves && (err != nil || kind == frameEnd):
+		case leaves && (err != nil || kind == message.FrameEnd):
 			return cause
 		case leaves:
 		case err != nil:
 			return fmt.Errorf("%w: %w to node %s: %w", runtime.ErrUnknown, errLost, node, err)
-		case kind == frameData:
+		case kind == message.FrameData:
 			if _, err := v.a.Output.Write(content); err != nil {
 				v.leave(err)
 			}
-		case kind == frameResize && v.a.Resized != nil:
-			if size, ok := sizeOf(content); ok {
+		case kind == message.FrameResize && v.a.Resized != nil:
+			if size, ok := message.SizeOf(content); ok {
 				v.a.Resized(size[0], size[1])
 			}
-		case kind == frameEnd && len(content) == 0:
+		case kind == message.FrameEnd && len(content) == 0:
 			return nil
-		case kind == frameEnd:
-			f := new(failure)
+		case kind == message.FrameEnd:
+			f := new(message.Failure)
 			if err := json.Unmarshal(content, f); err != nil {
 				return fmt.Errorf("node %s has ended the connection with an unknown error: %w", node, err)
 			}
-			return f.err()
+			return f.Err()
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (v *viewer) sizes(over <-chan struct{}) {
 	for {
 		select {
 		case size, ok := <-v.a.Sizes:
-			if !ok || v.out.resize(size[0], size[1]) != nil {
+			if !ok || v.out.Resize(size[0], size[1]) != nil {
 				return
 			}
 		case <-over:

@@ -1,6 +1,9 @@
 package remote
 
-import "github.com/coppice-dev/coppice/internal/runtime"
+import (
+	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
+	"github.com/coppice-dev/coppice/internal/runtime"
+)
 
 // write writes what there is to write, until the connection is over.
 func (c *conn) write() {
@@ -19,7 +22,7 @@ func (c *conn) write() {
 			if len(batch) == 0 {
 				break
 			}
-			if c.out.send(batch) != nil {
+			if c.out.Send(batch) != nil {
 				return
 			}
 		}
@@ -36,10 +39,10 @@ func (c *conn) batch() (frames []byte, err error) {
 		if o.of != nil {
 			o.State = o.of.state()
 		}
-		frame, err := encode(&o.answer)
+		frame, err := message.Encode(&o.Answer)
 		if err != nil {
-			o.answer = answer{ID: o.ID, Failure: newFailure(err)}
-			if frame, err = encode(&o.answer); err != nil {
+			o.Answer = message.Answer{ID: o.ID, Failure: message.NewFailure(err)}
+			if frame, err = message.Encode(&o.Answer); err != nil {
 				return nil, err
 			}
 		}
@@ -65,7 +68,7 @@ func (c *conn) next() *outgoing {
 		s := c.ready[0]
 		c.ready = c.ready[1:]
 		s.queued = false
-		return &outgoing{answer: answer{ID: s.id, More: true, Texts: []string{s.text}}}
+		return &outgoing{Answer: message.Answer{ID: s.id, More: true, Texts: []string{s.text}}}
 	case len(c.dirty) > 0:
 		h := c.dirty[0]
 		if c.dirty = c.dirty[1:]; len(c.dirty) == 0 {

@@ -1,4 +1,4 @@
-package remote
+package message
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
-// launch is a runtime.Launch that is sent to a node. What has another number there is sent by its name.
-type launch struct {
+// Launch is a runtime.Launch that is sent to a node. What has another number there is sent by its name.
+type Launch struct {
 	*wire.Launch
-	Signal *signal `json:"signal,omitempty"` // StopSignal
+	Signal *Signal `json:"signal,omitempty"` // StopSignal
 	User   *member `json:"user,omitempty"`
 	Bundle []byte  `json:"bundle,omitempty"` // of the program
 }
@@ -32,8 +32,8 @@ type member struct {
 	Shell string `json:"shell,omitempty"`
 }
 
-// newLaunch converts a launch. The error wraps proc.ErrCommand, and names what cannot be sent.
-func newLaunch(l runtime.Launch) (*launch, error) {
+// NewLaunch converts a launch. The error wraps proc.ErrCommand, and names what cannot be sent.
+func NewLaunch(l runtime.Launch) (*Launch, error) {
 	w, err := pack(l)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
@@ -41,7 +41,7 @@ func newLaunch(l runtime.Launch) (*launch, error) {
 	return w, nil
 }
 
-func pack(l runtime.Launch) (*launch, error) {
+func pack(l runtime.Launch) (*Launch, error) {
 	for what, file := range map[string]string{"directory": l.Dir, "stdin": l.Stdin} {
 		if file != "" && !filepath.IsAbs(file) {
 			return nil, fmt.Errorf("%s %.200q is not absolute, so that it would be another one on each node", what,
@@ -54,7 +54,7 @@ func pack(l runtime.Launch) (*launch, error) {
 	if !utf8.ValidString(l.Token) || !utf8.ValidString(l.Home) {
 		return nil, fmt.Errorf("the token %.80q or the directory %.80q is not UTF-8", l.Token, l.Home)
 	}
-	w := &launch{Signal: newSignal(l.StopSignal)}
+	w := &Launch{Signal: NewSignal(l.StopSignal)}
 	if l.StopSignal == 0 {
 		w.Signal = nil
 	}
@@ -106,13 +106,13 @@ func (m *member) move(env []string, here *account.Account) {
 	}
 }
 
-// unpack is the reverse of newLaunch, on the node. The error wraps proc.ErrCommand.
-func (w *launch) unpack() (l runtime.Launch, err error) {
+// Unpack is the reverse of NewLaunch, on the node. The error wraps proc.ErrCommand.
+func (w *Launch) Unpack() (l runtime.Launch, err error) {
 	if w == nil || w.Launch == nil {
 		return l, fmt.Errorf("%w: the request has no launch", proc.ErrCommand)
 	}
-	l = w.Unpack()
-	if l.StopSignal = w.Signal.number(); l.StopSignal < 0 {
+	l = w.Launch.Unpack()
+	if l.StopSignal = w.Signal.Local(); l.StopSignal < 0 {
 		return l, fmt.Errorf("%w: the node has no signal %.40q", proc.ErrCommand, w.Signal.Name)
 	}
 	if l.User = nil; w.User != nil {

@@ -1,4 +1,4 @@
-package remote
+package message
 
 import (
 	"bytes"
@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/coppice-dev/coppice/internal/account"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -29,11 +32,11 @@ import (
 // through returns a value as the other side of a connection decodes it.
 func through[V any](t *testing.T, v V) (there V) {
 	t.Helper()
-	b, err := encode(v)
+	b, err := Encode(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readMessage(bytes.NewReader(b), &there); err != nil {
+	if _, err := Read(bytes.NewReader(b), &there); err != nil {
 		t.Fatal(err)
 	}
 	return there
@@ -72,11 +75,11 @@ func full(t *testing.T) runtime.Launch {
 
 func TestLaunch(t *testing.T) {
 	for _, l := range []runtime.Launch{full(t), {Path: "a", Incarnation: 1, Dir: "/"}} {
-		sent, err := newLaunch(l)
+		sent, err := NewLaunch(l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := through(t, sent).unpack()
+		got, err := through(t, sent).Unpack()
 		if err != nil || !reflect.DeepEqual(got, l) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, l)
 		}
@@ -95,7 +98,7 @@ func TestLaunch(t *testing.T) {
 	} {
 		l := full(t)
 		change(&l)
-		if _, err := newLaunch(l); !errors.Is(err, proc.ErrCommand) || !strings.Contains(err.Error(), name) {
+		if _, err := NewLaunch(l); !errors.Is(err, proc.ErrCommand) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -104,11 +107,11 @@ func TestLaunch(t *testing.T) {
 		"no group":  `{"dir":"","user":{"name":"root","group":"no such group"}}`,
 		"no signal": `{"dir":"","signal":{"name":"SIGNONE"}}`,
 	} {
-		var sent *launch
+		var sent *Launch
 		if err := json.Unmarshal([]byte(w), &sent); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sent.unpack(); !errors.Is(err, proc.ErrCommand) || !strings.Contains(err.Error(), strings.TrimSpace(
+		if _, err := sent.Unpack(); !errors.Is(err, proc.ErrCommand) || !strings.Contains(err.Error(), strings.TrimSpace(
 			name)) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -117,7 +120,7 @@ func TestLaunch(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR2, 40, 1000} {
-		if got := through(t, newSignal(s)).number(); got != s {
+		if got := through(t, NewSignal(s)).Local(); got != s {
 			t.Errorf("%d has become %d", s, got)
 		}
 	}
@@ -134,7 +137,7 @@ func TestFailures(t *testing.T) {
 		context.DeadlineExceeded, landlock.ErrUnsupported,
 	} {
 		for _, err := range []error{want, fmt.Errorf("subject: %w", want), fmt.Errorf("%w: %w", want, exit)} {
-			got := through(t, newFailure(err)).err()
+			got := through(t, NewFailure(err)).Err()
 			if !errors.Is(got, want) || got.Error() != err.Error() {
 				t.Errorf("%v has become %v", err, got)
 			}
@@ -148,10 +151,10 @@ func TestFailures(t *testing.T) {
 			}
 		}
 	}
-	if newFailure(nil).err() != nil {
+	if NewFailure(nil).Err() != nil {
 		t.Error("no error has become one")
 	}
-	if err := new(failure).err(); err == nil {
+	if err := new(Failure).Err(); err == nil {
 		t.Error("an empty failure is none")
 	}
 }
@@ -181,56 +184,18 @@ func TestObservation(t *testing.T) {
 	} {
 		o := base
 		with(&o)
-		got := through(t, newState("proc", o, now)).observation(there)
+		got := through(t, NewState("proc", o, now)).Observation(there)
 		shift := now.Sub(there)
 		for _, at := range []*time.Time{&got.Said.Since, &got.Said.Heard, &got.Said.Alive, &got.Said.Until,
 			&got.Said.Stopping} {
 			*at = at.Add(shift)
 		}
-		if !sameNotice(got.Said, o.Said) {
+		if !cmp.Equal(got.Said, o.Said, cmpopts.EquateApproxTime(time.Millisecond)) {
 			t.Errorf("said %+v\nwant %+v", got.Said, o.Said)
 		}
 		got.Said = o.Said
 		if !reflect.DeepEqual(got, o) {
 			t.Errorf("got %+v\nwant %+v", got, o)
-		}
-	}
-}
-
-func TestSame(t *testing.T) {
-	o := runtime.Observation{Life: runtime.Alive, Said: sdnotify.Notice{Since: time.Now(), Status: "x"}}
-	if !same(o, o) {
-		t.Error("an observation has changed by itself")
-	}
-	for i, change := range []func(*runtime.Observation){
-		func(o *runtime.Observation) { o.Life = runtime.Unknown },
-		func(o *runtime.Observation) { o.Ready = true },
-		func(o *runtime.Observation) { o.PID = 1 },
-		func(o *runtime.Observation) { o.Detail = "x" },
-		func(o *runtime.Observation) { o.Said.Status = "y" },
-		func(o *runtime.Observation) { o.Said.Alive = time.Now() },
-		func(o *runtime.Observation) { o.Said.Stopping = time.Now() },
-		func(o *runtime.Observation) { o.Said.Since = o.Said.Since.Add(time.Second) },
-	} {
-		other := o
-		change(&other)
-		if same(o, other) {
-			t.Errorf("change %d is none", i)
-		}
-	}
-}
-
-func TestLastLines(t *testing.T) {
-	for _, c := range []struct {
-		lines string
-		n     int
-		want  string
-	}{
-		{"a b c", 3, "a b c"}, {"a b c", 2, "b c"}, {"aa bb cc", 5, "bb cc"}, {"aaaa", 2, "aa"}, {"a bbbb", 2, "bb"},
-		{"", 5, ""}, {"a b", 0, ""},
-	} {
-		if got := strings.Join(lastLines(strings.Fields(c.lines), c.n), " "); got != c.want {
-			t.Errorf("%q, %d: %q, expected %q", c.lines, c.n, got, c.want)
 		}
 	}
 }
@@ -241,26 +206,26 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`m` + "\x00\x00\x00\x40" + `{"id":1,"op":"start","launch":{"user":{"name":"x"}},"refs":[{}]}`))
 	f.Add([]byte(`m` + "\x00\x00\x00\x40" + `{"state":{"end":{},"said":{"since":1}},"failure":{"is":["busy"]}, }`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if kind, content, err := readFrame(bytes.NewReader(b), maxData); err == nil {
+		if kind, content, err := ReadFrame(bytes.NewReader(b), MaxData); err == nil {
 			if again := appendFrame(nil, kind, content); !bytes.HasPrefix(b, again) {
 				t.Errorf("%q was read from %q", again, b)
 			}
 		} else if errors.Is(err, io.EOF) && len(b) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%q is taken for the end between two frames", b)
 		}
-		var q request
-		if _, err := readMessage(bytes.NewReader(b), &q); err == nil {
-			_, _ = q.Launch.unpack()
-			q.Signal.number()
+		var q Request
+		if _, err := Read(bytes.NewReader(b), &q); err == nil {
+			_, _ = q.Launch.Unpack()
+			q.Signal.Local()
 		}
-		var a answer
-		if _, err := readMessage(bytes.NewReader(b), &a); err == nil {
-			_ = a.Failure.err()
+		var a Answer
+		if _, err := Read(bytes.NewReader(b), &a); err == nil {
+			_ = a.Failure.Err()
 			if a.State != nil {
-				a.State.observation(time.Now())
+				a.State.Observation(time.Now())
 			}
 			for _, s := range a.List {
-				s.observation(time.Now())
+				s.Observation(time.Now())
 			}
 		}
 	})

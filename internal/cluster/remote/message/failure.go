@@ -1,4 +1,4 @@
-package remote
+package message
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/token"
 )
 
-// failure is an error that is sent. Also has the names of the sentinels that shims do not send.
-type failure struct {
+// Failure is an error that is sent. Also has the names of the sentinels that shims do not send.
+type Failure struct {
 	*wire.Failure
 	Also []string `json:"also,omitempty"`
 }
@@ -39,11 +39,12 @@ var sentinels = [...]struct {
 	{"token pending", token.ErrPending},
 }
 
-func newFailure(err error) *failure {
+// NewFailure describes an error; nil for nil.
+func NewFailure(err error) *Failure {
 	if err == nil {
 		return nil
 	}
-	f := &failure{Failure: wire.NewFailure(err)}
+	f := &Failure{Failure: wire.NewFailure(err)}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			f.Also = append(f.Also, s.name)
@@ -52,15 +53,15 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// err returns the described error; nil for nil.
-func (f *failure) err() error {
+// Err returns the described error; nil for nil.
+func (f *Failure) Err() error {
 	if f == nil {
 		return nil
 	}
 	if f.Failure == nil {
 		return errors.New("a failure without a text")
 	}
-	e := &nodeError{wrapped: []error{f.Err()}}
+	e := &nodeError{wrapped: []error{f.Failure.Err()}}
 	for _, s := range sentinels {
 		if slices.Contains(f.Also, s.name) {
 			e.wrapped = append(e.wrapped, s.err)
