@@ -39,8 +39,9 @@ var (
 	ErrOverdue = errors.New("timeout exceeded")
 	// ErrFenced means that the node has no lease now, so that nothing may be started on it: see package deadline.
 	ErrFenced = errors.New("node has lost its lease")
-	// ErrDeadline means that the incarnation was stopped because the lease of its node has ended. Its exit is a
-	// failure: it did not complete, and may run on another node.
+	// ErrDeadline means that the incarnation was stopped because the lease of its node has ended, or because the node
+	// has left the fleet, which the text says then. Its exit is a failure: it did not complete, and may run on another
+	// node.
 	ErrDeadline = errors.New("stopped because the lease of the node has ended")
 	// ErrNodeLost means that the node of the incarnation no longer belongs to the fleet, and that the incarnation has
 	// ended for certain.
@@ -195,6 +196,14 @@ type Runtime interface {
 
 	// Close releases all resources; the agents continue to run.
 	Close() error
+}
+
+// Expirer is a Runtime whose agents end at the deadline of this node: see package deadline.
+type Expirer interface {
+	// CheckDeadline has the processes next to the agents read the deadline again, which may have come earlier than they
+	// know. If it is over they end the agents, as they do at any deadline. It does not wait for that, and leaves those
+	// that do not answer to the guard.
+	CheckDeadline(ctx context.Context)
 }
 
 // Owner is a Runtime that knows which processes belong to its agents.

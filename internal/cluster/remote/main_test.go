@@ -134,6 +134,8 @@ func (p *pair) far(t testing.TB, local runtime.Runtime) *far {
 	return f
 }
 
+func (f *far) CheckDeadline(ctx context.Context) { f.local.(runtime.Expirer).CheckDeadline(ctx) }
+
 func (f *far) Log(path string) (string, error) { return f.local.Log(path) }
 
 func (f *far) Close() error {

@@ -4,7 +4,8 @@
 // A node of a fleet holds a lease, and its agents are started on another node after the lease has ended and they
 // have had time to stop. So they must have ended here by then, even if the daemon was killed or hangs. The daemon
 // moves the deadline forward after each renewal of the lease (Writer). The processes next to the agents stop them at
-// the deadline, and need no daemon for it (Watcher).
+// the deadline, and need no daemon for it (Watcher). A node that leaves the fleet ends its deadline early, and has them
+// read it.
 //
 // The deadline is a time on a clock that all processes of the machine share, that goes on while the machine is
 // suspended, and that cannot be set: CLOCK_BOOTTIME on Linux. A deadline of an earlier boot is over.
@@ -22,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/nodename"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
@@ -68,13 +70,21 @@ type content struct {
 	None    bool    `json:"none,omitempty"` // there is no deadline
 	Boot    string  `json:"boot,omitempty"`
 	Until   Instant `json:"until,omitempty"` // 0 means that it is over
+	Left    string  `json:"left,omitempty"`  // the node, if it is over because that has left the fleet
 }
 
 // Deadline is the content of a file. The zero value has passed.
 type Deadline struct {
 	none  bool
 	until Instant
+	left  string // the node that has left the fleet; "" if none has
 }
+
+// leftError is an ErrDeadline that came early: the node has left the fleet.
+type leftError struct{ node string }
+
+func (e *leftError) Error() string { return "stopped because node " + e.node + " has left the fleet" }
+func (e *leftError) Unwrap() error { return runtime.ErrDeadline }
 
 // parse returns the deadline that a text describes, in this boot.
 func parse(text []byte, boot string, now Instant) (Deadline, error) {
@@ -85,7 +95,7 @@ func parse(text []byte, boot string, now Instant) (Deadline, error) {
 	switch {
 	case c.Version != version:
 		return Deadline{}, fmt.Errorf("unknown version %d, expected %d", c.Version, version)
-	case c.None && c.Boot == "" && c.Until == 0:
+	case c.None && c.Boot == "" && c.Until == 0 && c.Left == "":
 		return Deadline{none: true}, nil
 	case c.None:
 		return Deadline{}, errors.New(`not a deadline: "none" together with one`)
@@ -93,12 +103,19 @@ func parse(text []byte, boot string, now Instant) (Deadline, error) {
 		return Deadline{}, errors.New("not a deadline: without the ID of the boot")
 	case c.Until < 0:
 		return Deadline{}, fmt.Errorf("not a deadline: negative time %d", c.Until)
+	case c.Left != "" && c.Until != 0:
+		return Deadline{}, errors.New("not a deadline: of a node that has left the fleet, and has time nevertheless")
 	case c.Boot != boot:
 		return Deadline{}, nil
 	case c.Until > now.Add(maxAhead):
 		return Deadline{}, fmt.Errorf("deadline in %v, expected at most %v", c.Until.Until(now), maxAhead)
 	}
-	return Deadline{until: c.Until}, nil
+	if c.Left != "" {
+		if err := nodename.Check(c.Left); err != nil {
+			return Deadline{}, fmt.Errorf("not a deadline: %w", err)
+		}
+	}
+	return Deadline{until: c.Until, left: c.Left}, nil
 }
 
 // CheckPath returns an error if the name of a file is not absolute: the readers have different working directories.
@@ -218,12 +235,19 @@ func (w *Writer) Move(until Instant) error {
 	return w.write(content{Version: version, Boot: w.boot, Until: until})
 }
 
-// Expire ends the deadline: nothing is started until it is moved. What runs is not stopped before the deadline that
-// its Watcher knows.
+// Expire ends the deadline: nothing is started until it is moved. What runs is stopped when its Watcher checks the
+// file, or at the deadline that this knows.
 func (w *Writer) Expire() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.write(content{Version: version, Boot: w.boot})
+}
+
+// Leave is Expire by a node that leaves the fleet: the exits of its agents say so.
+func (w *Writer) Leave(node string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.write(content{Version: version, Boot: w.boot, Left: node})
 }
 
 // Lift says that there is no deadline any longer: the machine leaves its fleet. Removing the file would end what

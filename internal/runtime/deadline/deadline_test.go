@@ -22,6 +22,11 @@ func TestParse(t *testing.T) {
 	}{
 		`{"version":1,"boot":"b1","until":5}`:                   {Deadline{until: 5}, ""},
 		`{"version":1,"boot":"b1"}`:                             {Deadline{}, ""},
+		`{"version":1,"boot":"b1","left":"n2"}`:                 {Deadline{left: "n2"}, ""},
+		`{"version":1,"boot":"b0","left":"n2"}`:                 {Deadline{}, ""},
+		`{"version":1,"boot":"b1","until":5,"left":"n2"}`:       {Deadline{}, "has time nevertheless"},
+		`{"version":1,"boot":"b1","left":"\u001b[31m"}`:         {Deadline{}, "other characters"},
+		`{"version":1,"none":true,"left":"n2"}`:                 {Deadline{}, "not a deadline"},
 		`{"version":1,"none":true}`:                             {Deadline{none: true}, ""},
 		`{"version":1,"boot":"b0","until":5}`:                   {Deadline{}, ""}, // an earlier boot
 		`{"version":1,"boot":"b0","until":9223372036854775807}`: {Deadline{}, ""},
@@ -55,7 +60,7 @@ func FuzzParse(f *testing.F) {
 		switch {
 		case err != nil && d != (Deadline{}):
 			t.Errorf("%+v and %v", d, err)
-		case d.until < 0 || d.until > now.Add(maxAhead), d.none && d.until != 0:
+		case d.until < 0 || d.until > now.Add(maxAhead), d.until != 0 && (d.none || d.left != ""):
 			t.Errorf("%+v", d)
 		}
 	})
@@ -127,6 +132,11 @@ func TestWriter(t *testing.T) {
 	wants(Deadline{})
 	if err := Check(path); !errors.Is(err, runtime.ErrFenced) {
 		t.Errorf("after the end: %v", err)
+	}
+	must(t, w.Leave("n2"))
+	wants(Deadline{left: "n2"})
+	if err := Check(path); !errors.Is(err, runtime.ErrFenced) {
+		t.Errorf("after the node has left: %v", err)
 	}
 	must(t, w.Move(first))
 	wants(Deadline{until: first})

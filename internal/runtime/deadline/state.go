@@ -48,8 +48,11 @@ func (s *state) next(now Instant) (at Instant, over error) {
 		return 0, nil
 	}
 	s.told = true
-	if s.err != nil {
+	switch {
+	case s.err != nil:
 		return 0, fmt.Errorf("%w: %w", runtime.ErrDeadline, s.err)
+	case s.deadline.left != "":
+		return 0, &leftError{s.deadline.left}
 	}
 	return 0, runtime.ErrDeadline
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,6 +25,7 @@ func TestState(t *testing.T) {
 		over     bool // told now
 		fenced   bool
 		end      Instant // of the deadline that is over; now if 0
+		says     string
 	}
 	at := func(i Instant) Deadline { return Deadline{until: i} }
 	for name, steps := range map[string][]step{
@@ -52,6 +54,17 @@ func TestState(t *testing.T) {
 		"paused, and expired meanwhile": {
 			{now: 5, deadline: at(10), next: 10},
 			{now: 20, over: true, fenced: true, end: 10},
+		},
+		"the node has left": {
+			{now: 5, deadline: at(10), next: 10},
+			{now: 6, deadline: Deadline{left: "n2"}, over: true, fenced: true, says: "node n2 has left the fleet"},
+			{now: 7, deadline: Deadline{left: "n2"}, fenced: true},
+			{now: 8, deadline: at(12), next: 12},
+			{now: 12, deadline: at(12), over: true, fenced: true, says: "lease of the node has ended"},
+		},
+		"the node has left after its lease had ended": {
+			{now: 10, deadline: at(10), over: true, fenced: true, says: "lease of the node has ended"},
+			{now: 11, deadline: Deadline{left: "n2"}, fenced: true},
 		},
 		"lifted": {
 			{now: 5, deadline: at(10), next: 10},
@@ -88,6 +101,9 @@ func TestState(t *testing.T) {
 			}
 			if over != nil && !errors.Is(over, runtime.ErrDeadline) || fenced != nil && !errors.Is(fenced, runtime.ErrFenced) {
 				t.Errorf("%s, step %d: %v, %v", name, i, over, fenced)
+			}
+			if c.says != "" && !strings.Contains(over.Error(), c.says) {
+				t.Errorf("%s, step %d: %v, want %s", name, i, over, c.says)
 			}
 			if c.err == errDamaged && over != nil && !errors.Is(over, errDamaged) {
 				t.Errorf("%s, step %d: %v", name, i, over)

@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ type OpenUntil func(t testing.TB, state, file string) runtime.Runtime
 const (
 	politeScript = `trap 'exit 0' TERM; echo "pid $$"; while :; do sleep 0.05; done`
 	deafScript   = `trap '' TERM HUP; echo "pid $$"; while :; do sleep 0.05; done`
+	slowScript   = `trap 'echo TERM; sleep 1.5; exit 0' TERM; echo "pid $$"; while :; do sleep 0.05; done`
 	familyScript = `setsid sh -c 'trap "" TERM HUP; echo "pid $$"; while :; do sleep 0.05; done' & wait`
 )
 
@@ -110,4 +112,54 @@ func testDeadlineAdopted(t *testing.T, b *harness) {
 	r.Close()
 	l.AwaitDeaths(until, until.Add(time.Second), id)
 	b.wantExpired(b.runtime(), "app/a")
+}
+
+// testNodeLeaves checks that agents end with their own grace periods when their node leaves the fleet, with exits that
+// say so, except those that were asked to stop before. Nothing is started then until there is another deadline.
+func testNodeLeaves(t *testing.T, b *harness) {
+	l := NewLease(t)
+	until := l.Renew(time.Hour)
+	r := b.openUntil(l)
+	graces := map[string]time.Duration{ // the default is longer than the first two and shorter than the last
+		"deaf": time.Second, "family": time.Second, "slow": time.Minute,
+	}
+	scripts := map[string]string{"deaf": deafScript, "family": familyScript, "slow": slowScript}
+	ids, sessions := make(map[string]proc.Identity), make(map[string]runtime.Session)
+	for path, grace := range graces {
+		launch := sh("app/"+path, 1, scripts[path])
+		launch.Grace = grace
+		ids[path] = b.process(r, launch)
+		sessions[path] = b.adopt(r, "app/"+path)
+	}
+	b.process(r, sh("app/stopped", 1, slowScript))
+	stopped := b.adopt(r, "app/stopped")
+	stopped.Stop()
+	b.until(stopped, "TERM")
+	r.(runtime.Expirer).CheckDeadline(b.ctx()) // nothing has changed
+	l.MustRun(ids["deaf"], ids["family"], ids["slow"])
+
+	left := l.Leave("n2")
+	r.(runtime.Expirer).CheckDeadline(b.ctx())
+	l.AwaitDeaths(left.Add(time.Second), left.Add(2*time.Second), ids["deaf"], ids["family"])
+	l.AwaitDeaths(left.Add(1500*time.Millisecond), until, ids["slow"])
+	for path := range graces {
+		b.wantExpired(r, "app/"+path)
+		if e := b.exit(sessions[path]); !strings.Contains(e.String(), "stopped because node n2 has left the fleet") ||
+			strings.Contains(e.String(), "lease") {
+			t.Errorf("%s: exit = %v", path, e)
+		}
+	}
+	if e := b.exit(stopped); e.Kind != supervisor.ShutDown {
+		t.Errorf("asked to stop before: exit = %v", e)
+	}
+	if _, err := r.Start(b.ctx(), sh("app/deaf", 2, forever)); !errors.Is(err, runtime.ErrFenced) {
+		t.Errorf("start after that: %v", err)
+	}
+	l.Renew(2 * time.Hour)
+	again := b.start(r, sh("app/deaf", 3, forever))
+	l.Expire()
+	r.(runtime.Expirer).CheckDeadline(b.ctx())
+	if e := b.exit(again); !errors.Is(e.Err, runtime.ErrDeadline) || strings.Contains(e.String(), "n2") {
+		t.Errorf("after the next lease: exit = %v", e)
+	}
 }

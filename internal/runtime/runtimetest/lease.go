@@ -88,6 +88,23 @@ func (l *Lease) Keep(d time.Duration) (stop func() deadline.Instant) {
 	return stop
 }
 
+// Leave ends the deadline of a node that leaves the fleet, and returns when it did.
+func (l *Lease) Leave(node string) deadline.Instant {
+	l.t.Helper()
+	if err := l.w.Leave(node); err != nil {
+		l.t.Fatal(err)
+	}
+	return l.Now()
+}
+
+// Expire ends the deadline.
+func (l *Lease) Expire() {
+	l.t.Helper()
+	if err := l.w.Expire(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // Lift ends all deadlines.
 func (l *Lease) Lift() {
 	l.t.Helper()

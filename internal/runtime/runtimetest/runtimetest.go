@@ -106,6 +106,7 @@ func Run(t *testing.T, open Open, o Options) {
 		{"NoDescendantStays", testDescendants},
 		{"Deadline", testDeadline},
 		{"DeadlineAdopted", testDeadlineAdopted},
+		{"DeadlineWhenTheNodeLeaves", testNodeLeaves},
 		{"Huge", testHuge},
 	} {
 		if c.name == "Huge" && o.SlowOutput {

@@ -22,7 +22,8 @@ const endTime = 3 * time.Second
 
 // Expire ends what runs in the slots of a directory when the deadline of the node has come, in place of shims that were
 // killed or hang: at once if the shim has ended, as the next daemon would, and otherwise when the shim should have done
-// it. It returns after the grace period of all agents. Of the options it uses Dir, WithoutGroups and Logger.
+// it. It returns when nothing runs, at the latest after the grace period of all agents. Of the options it uses Dir,
+// WithoutGroups and Logger.
 func Expire(o Options, at deadline.Instant) error {
 	if _, err := os.Lstat(o.Dir); wire.IsMissing(err) {
 		return nil
@@ -96,6 +97,19 @@ func (x *expiring) running() *wire.State {
 	return st
 }
 
+// endPause is the time between two looks whether a shim has ended its agent.
+const endPause = 50 * time.Millisecond
+
+// await waits until the incarnation or its shim has ended, or until its time is over.
+func (x *expiring) await(dead <-chan struct{}) {
+	for now, err := deadline.Now(); err == nil && now < x.last; now, err = deadline.Now() {
+		if slots.IsClosed(dead) || x.running() == nil {
+			return
+		}
+		deadline.Wait(dead, min(now.Add(endPause), x.last))
+	}
+}
+
 // expireShim ends what runs in slots of a shim.
 func (r *Runtime) expireShim(shim proc.Identity, all []*expiring) error {
 	slices.SortFunc(all, func(a, b *expiring) int { return cmp.Compare(a.last, b.last) })
@@ -109,7 +123,7 @@ func (r *Runtime) expireShim(shim proc.Identity, all []*expiring) error {
 	})
 	stuck := false
 	for _, x := range all {
-		if deadline.Wait(dead, x.last); !slots.IsClosed(dead) && !x.kill(ctx) {
+		if x.await(dead); !slots.IsClosed(dead) && !x.kill(ctx) {
 			stuck = true
 		}
 	}

@@ -148,6 +148,30 @@ func (r *Runtime) tellDeadline(c *conn) error {
 	return nil
 }
 
+// CheckDeadline is part of runtime.Expirer.
+func (r *Runtime) CheckDeadline(ctx context.Context) {
+	r.findHosts(ctx) // which tells those that were not known
+	r.hosts.mu.Lock()
+	all := make(map[*host]bool)
+	for _, h := range r.hosts.byName {
+		all[h] = true
+	}
+	r.hosts.mu.Unlock()
+	var wg sync.WaitGroup
+	for h := range all {
+		wg.Go(func() {
+			err := h.await(ctx)
+			if err == nil {
+				err = r.tellDeadline(h.conn)
+			}
+			if err != nil && !errors.Is(err, errLinkLost) { // else it has ended
+				r.log.Warn("shim does not read the deadline", "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // read reads from a connection until it or the runtime is closed, and calls ended then.
 func (r *Runtime) read(c *conn, ended func()) bool {
 	stop := context.AfterFunc(r.Ctx, func() { c.close(slots.ErrClosed) })

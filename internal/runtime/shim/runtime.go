@@ -78,7 +78,10 @@ type Runtime struct {
 	perShim atomic.Int64
 }
 
-var _ runtime.Runtime = (*Runtime)(nil)
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Expirer = (*Runtime)(nil)
+)
 
 // Open returns a Runtime.
 func Open(o Options) (*Runtime, error) {

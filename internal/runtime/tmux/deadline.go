@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -43,6 +46,38 @@ func (s *slot) tellDeadline(ctx context.Context, rec *record) error {
 		return fmt.Errorf("%w: starting a keeper that knows the deadline: %w", runtime.ErrUnknown, err)
 	}
 	return nil
+}
+
+// maxParallel bounds the keepers that are told at the same time.
+const maxParallel = 16
+
+// CheckDeadline is part of runtime.Expirer. It also adopts what runs, so that the ends are recorded.
+func (r *Runtime) CheckDeadline(ctx context.Context) {
+	entries, err := os.ReadDir(r.Dir)
+	if err != nil {
+		r.log.Warn("keepers do not read the deadline", "error", err)
+	}
+	ahead := make(chan struct{}, maxParallel)
+	var wg sync.WaitGroup
+	for _, e := range entries {
+		rec, err := readRecord(filepath.Join(r.Dir, e.Name()))
+		if err != nil {
+			continue // damaged, or not a slot with an agent
+		}
+		ahead <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-ahead }()
+			s, err := r.Get(rec.Path)
+			if err != nil {
+				return // the runtime is closed
+			}
+			_ = s.askDeadline(ctx) // at once, also if the server hangs; Adopt replaces a keeper that does not answer
+			if _, err := s.Adopt(ctx); err != nil {
+				r.log.Warn("keeper may not have read the deadline", "path", rec.Path, "error", err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (s *slot) askDeadline(ctx context.Context) error {

@@ -64,7 +64,10 @@ type Runtime struct {
 	watching    bool
 }
 
-var _ runtime.Runtime = (*Runtime)(nil)
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Expirer = (*Runtime)(nil)
+)
 
 // Open returns a Runtime. It does not need tmux yet: see Version.
 func Open(o Options) (*Runtime, error) {

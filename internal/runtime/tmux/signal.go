@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/tmux/pane"
 )
 
 // Stop asks the agent and all its processes to end. They are killed after its grace period.
@@ -111,11 +112,11 @@ func (ses *session) awaitRest() {
 	ses.mu.Lock()
 	asked, hasTimer := ses.rec.Asked.Stop, ses.stopped
 	ses.mu.Unlock()
-	if !asked {
+	if !asked && pane.Expired(ses.slot.dir, ses.rec.Incarnation) == nil {
 		return
 	}
 	ctx := ses.killed
-	if !hasTimer { // an earlier daemon has stopped it, and no longer calls Kill
+	if !hasTimer { // an earlier daemon or the keeper has stopped it, and does not call Kill
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, max(0, ses.rec.grace()))
 		defer cancel()

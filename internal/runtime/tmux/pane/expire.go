@@ -6,15 +6,18 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
+	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // Expire ends what runs in the slots of a directory when the deadline of the node has come, in place of keepers that
-// were killed or hang. It leaves the agents of the others to them. It returns after the grace period of all agents.
+// were killed or hang. It leaves the agents of the others to them. It returns when all ends are recorded, which a
+// daemon does, or after the grace period of all agents.
 func Expire(dir string, at deadline.Instant) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !wire.IsMissing(err) {
@@ -31,6 +34,9 @@ func Expire(dir string, at deadline.Instant) error {
 	return nil
 }
 
+// endPause is the time between two looks whether the end of an agent is recorded.
+const endPause = 50 * time.Millisecond
+
 func expireSlot(dir string, at deadline.Instant, sweeper *proc.Sweeper) {
 	a := new(agent)
 	if err := wire.ReadFile(filepath.Join(dir, StateFile), a, &a.Version); wire.IsMissing(err) {
@@ -41,9 +47,15 @@ func expireSlot(dir string, at deadline.Instant, sweeper *proc.Sweeper) {
 	g := &guard{dir: dir, at: dir, run: a.Incarnation, sweeper: sweeper}
 	gone, leave := awaitKeeper(dir)
 	defer leave()
-	deadline.Wait(gone, at.Add(deadline.LastGrace(a.Grace)+deadline.Spare))
-	if g.hasEnded() {
-		return
+	last := at.Add(deadline.LastGrace(a.Grace) + deadline.Spare)
+	for now, err := deadline.Now(); ; now, err = deadline.Now() {
+		if g.hasEnded() {
+			return
+		}
+		if err != nil || now >= last || slots.IsClosed(gone) {
+			break
+		}
+		deadline.Wait(gone, min(now.Add(endPause), last))
 	}
 	select {
 	case <-gone:

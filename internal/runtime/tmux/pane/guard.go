@@ -44,8 +44,14 @@ func Expired(dir string, incarnation uint64) error {
 	case e.Why == "":
 		return runtime.ErrDeadline
 	}
-	return fmt.Errorf("%w: %.500s", runtime.ErrDeadline, e.Why)
+	return &expiredError{fmt.Sprintf("%.500s", e.Why)}
 }
+
+// expiredError is an ErrDeadline with the text that the keeper has written down.
+type expiredError struct{ why string }
+
+func (e *expiredError) Error() string { return e.why }
+func (e *expiredError) Unwrap() error { return runtime.ErrDeadline }
 
 // guard ends the agent of an incarnation at the deadline of the node. It knows no deadline before watch.
 type guard struct {
