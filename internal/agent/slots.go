@@ -185,30 +185,15 @@ func (m *Manager) clearSlot(ctx context.Context, a *spec.Agent, path string, s S
 	return nil
 }
 
-// StopAll stops all that runs in the slots of runtimes, without supervisors, and what agents have left behind that have
-// ended unseen.
-func StopAll(ctx context.Context, runtimes []runtime.Runtime) error {
-	slots, err := ListSlots(ctx, runtimes)
-	if err != nil {
-		return err
-	}
-	byKind := make(map[string]runtime.Runtime)
+// CheckDeadline has what runs in runtimes of this node end if its deadline is over: see runtime.Expirer.
+func CheckDeadline(ctx context.Context, runtimes []runtime.Runtime) {
+	var wg sync.WaitGroup
 	for _, rt := range runtimes {
-		byKind[rt.Kind()] = rt
+		if e, ok := rt.(runtime.Expirer); ok {
+			wg.Go(func() { e.CheckDeadline(ctx) })
+		}
 	}
-	var mu sync.Mutex
-	var errs []error
-	parallel(slots, func(s Slot) {
-		if !s.Lives() && !s.Unrecorded {
-			return
-		}
-		if err := Evict(ctx, byKind[s.Kind], s.Path, supervisor.DefaultShutdown); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-		}
-	})
-	return errors.Join(errs...)
+	wg.Wait()
 }
 
 // maxParallel bounds the number of agents that are stopped or adopted at the same time.

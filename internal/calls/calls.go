@@ -182,7 +182,8 @@ func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	known, end := ctx, func() {}
-	if errors.Is(e.Exit.Err, runtime.ErrNodeLost) {
+	node := m.far(e.Who.Path)
+	if errors.Is(e.Exit.Err, runtime.ErrNodeLost) || node != nil && errors.Is(e.Exit.Err, runtime.ErrDeadline) {
 		known, end = context.WithTimeout(ctx, lostTime)
 	}
 	defer end()
@@ -190,7 +191,7 @@ func (m *Manager) Ended(e agent.End) (agentcli.Record, error) {
 	var s *sessionFiles
 	var err error
 	if f == nil {
-		s = m.newFiles(e.Agent, e.Env, e.Began, m.far(e.Who.Path))
+		s = m.newFiles(e.Agent, e.Env, e.Began, node)
 		defer s.close()
 		c = s.newCall(e.Agent.Command)
 		if !HasScreen(e.Agent) {

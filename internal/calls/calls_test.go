@@ -525,25 +525,27 @@ func (n *nodeOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// The output of an incarnation whose node is lost is not waited for.
+// The output of an incarnation whose node is lost, or has left, is not waited for.
 func TestLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, p := newHarness(t), newProcess()
-		h.far = far.NewClient(far.ClientOptions{
-			Node: "b", Transport: &nodeOf{lost: true}, Logger: slog.New(slog.DiscardHandler),
+	for _, why := range []error{runtime.ErrNodeLost, runtime.ErrDeadline} {
+		synctest.Test(t, func(t *testing.T) {
+			h, p := newHarness(t), newProcess()
+			h.far = far.NewClient(far.ClientOptions{
+				Node: "b", Transport: &nodeOf{lost: true}, Logger: slog.New(slog.DiscardHandler),
+			})
+			defer h.far.Close()
+			h.Follow(who, p, &claude)
+			h.writes(says)
+			time.Sleep(time.Second)
+			at := time.Now() // its session goes on, for the reader of its output
+			r, err := h.Ended(agent.End{
+				Who: who, Agent: &claude, Exit: supervisor.Exit{Kind: supervisor.Lost, Err: why},
+			})
+			if !errors.Is(err, errNotRead) || r.Tokens == nil || *r.Tokens != 7 || time.Since(at) != lostTime {
+				t.Errorf("%v: %+v, %v, after %v", why, r, err, time.Since(at))
+			}
+			h.Forget(who)
+			p.end()
 		})
-		defer h.far.Close()
-		h.Follow(who, p, &claude)
-		h.writes(says)
-		time.Sleep(time.Second)
-		at := time.Now() // its session goes on, for the reader of its output
-		r, err := h.Ended(agent.End{
-			Who: who, Agent: &claude, Exit: supervisor.Exit{Kind: supervisor.Lost, Err: runtime.ErrNodeLost},
-		})
-		if !errors.Is(err, errNotRead) || r.Tokens == nil || *r.Tokens != 7 || time.Since(at) != lostTime {
-			t.Errorf("%+v, %v, after %v", r, err, time.Since(at))
-		}
-		h.Forget(who)
-		p.end()
-	})
+	}
 }

@@ -156,7 +156,7 @@ func (m *machine) openNode(
 			}
 		},
 		Leave: func(ctx context.Context) {
-			m.stopHere(ctx, n)
+			m.stopHere(ctx)
 			m.emptied.Store(true)
 		},
 		Logger: m.Logger,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/coppice-dev/coppice/internal/cluster/node"
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/controller"
+	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/fenced"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -121,23 +124,39 @@ func (m *machine) lead(ctx context.Context, n *node.Node, mine *fenced.Store, fe
 	return end, err
 }
 
-// stopHere stops all agents of this node, and returns when none runs.
-func (m *machine) stopHere(ctx context.Context, n *node.Node) {
+// stopHere ends all agents of this node, whose deadline is over, and returns when none runs. What their shims and
+// keepers do not end in time, it ends as the guard does.
+func (m *machine) stopHere(ctx context.Context) {
 	if m.jobs == nil {
 		return // it has never been open
 	}
-	if err := n.Expire(); err != nil {
-		m.Logger.Error("agents could still be started here", "error", err)
-	}
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		err := agent.StopAll(ctx, m.runtimes)
-		if err == nil {
-			err = m.jobs.End(ctx)
-		}
+		err := m.tryStopHere(ctx)
 		if err == nil {
 			return
 		}
 		m.Logger.Error("cannot stop all agents of this node; trying on", "error", err)
 		time.Sleep(pause) //nolint:forbidigo // there is nothing to wait for
 	}
+}
+
+func (m *machine) tryStopHere(ctx context.Context) error {
+	agent.CheckDeadline(ctx, m.runtimes)
+	at, err := deadline.Now()
+	if err != nil {
+		return err
+	}
+	var ending sync.WaitGroup
+	var jobs error
+	ending.Go(func() { jobs = m.jobs.End(ctx) })
+	err = guard.Expire(m.project, at, m.Logger)
+	ending.Wait()
+	if err = errors.Join(err, jobs); err != nil {
+		return err
+	}
+	slots, err := agent.ListSlots(ctx, m.runtimes)
+	if i := slices.IndexFunc(slots, func(s agent.Slot) bool { return s.Life == runtime.Alive }); i >= 0 {
+		return fmt.Errorf("%s still runs", slots[i].Path) // it was just being started
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
+	"github.com/coppice-dev/coppice/internal/cluster/member"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/gate"
 	"github.com/coppice-dev/coppice/internal/job"
@@ -21,6 +22,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/guard"
 	"github.com/coppice-dev/coppice/internal/project/load"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/shutdown"
 	"github.com/coppice-dev/coppice/internal/spec"
 )
@@ -70,6 +73,9 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	}
 	// Slots in an unknown state are stopped, too: StopOffline waits until their state is known.
 	all = slices.DeleteFunc(all, func(s agent.Slot) bool { return !s.Lives() && !s.Unrecorded })
+	if p.InFleet() {
+		leave(ctx, p, runtimes, logger)
+	}
 	if stopped.Orders, err = job.HaltAll(ctx, job.Options{Dir: p.Jobs(), Logger: logger}); err != nil {
 		return stopped, err
 	}
@@ -103,6 +109,23 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 		errs = append(errs, fmt.Errorf("logging the stopped agents: %w", err))
 	}
 	return stopped, errors.Join(errs...)
+}
+
+// leave has the agents of a node of a fleet end as at its deadline. Otherwise the controller, if a daemon starts here
+// before the lease has ended, would count that they have ended.
+func leave(ctx context.Context, p project.Project, runtimes []runtime.Runtime, logger *slog.Logger) {
+	self, err := member.Load(p.Node())
+	if err == nil {
+		var until *deadline.Writer
+		if until, err = deadline.NewWriter(p.DeadlineFile()); err == nil {
+			err = until.Leave(self.Name())
+		}
+	}
+	if err != nil { // they are stopped nevertheless
+		logger.Warn("the exits of the agents do not say that this node has left the fleet", "error", err)
+		return
+	}
+	agent.CheckDeadline(ctx, runtimes)
 }
 
 // closeTimeout bounds the wait for the last events to be written.

@@ -31,10 +31,10 @@ type Options struct {
 	TTL   time.Duration
 	// Resume is the fence with which an earlier process of this machine may still hold the lease. It is tried first.
 	Resume store.Fence
-	// Asking is called before the lease is acquired, resumed or renewed, and Renewed with each new deadline: the first
-	// one before the work, later ones from another goroutine. Either may be nil.
+	// Asking is called before the lease is acquired, resumed or renewed, and Renewed after that, when the lease has a
+	// new deadline: the first time before the work, later from another goroutine. Either may be nil.
 	Asking  func()
-	Renewed func(deadline time.Time)
+	Renewed func(l store.Lease)
 	// Waiting is called when another process has the lease, once for each time of waiting.
 	Waiting func(held *store.HeldError)
 	Logger  *slog.Logger
@@ -126,7 +126,7 @@ func resume(ctx context.Context, o Options) (store.Lease, error) {
 // hold does the work while the lease is held, and reports whether it was lost.
 func hold(ctx context.Context, o Options, l store.Lease, work Work) (lost bool, err error) {
 	if o.Renewed != nil {
-		o.Renewed(l.Deadline())
+		o.Renewed(l)
 	}
 	working, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -191,7 +191,7 @@ func renew(o Options, l store.Lease, finished <-chan struct{}) {
 			}
 			failing, pause = false, o.TTL/renewAfter
 			if o.Renewed != nil {
-				o.Renewed(l.Deadline())
+				o.Renewed(l)
 			}
 		case errors.Is(err, store.ErrFenced):
 			<-l.Done()

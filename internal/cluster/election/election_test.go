@@ -138,7 +138,7 @@ func TestLost(t *testing.T) {
 		defer cancel()
 		o := options(s)
 		var deadlines []time.Time
-		o.Renewed = func(d time.Time) { deadlines = append(deadlines, d) }
+		o.Renewed = func(l store.Lease) { deadlines = append(deadlines, l.Deadline()) }
 		terms := 0
 		err := election.Run(ctx, o, func(ctx context.Context, l store.Lease) (bool, error) {
 			if terms++; terms == 2 {
@@ -303,9 +303,9 @@ func TestAsking(t *testing.T) {
 		var asked time.Time
 		renewals := 0
 		o.Asking = func() { asked = time.Now() }
-		o.Renewed = func(deadline time.Time) {
+		o.Renewed = func(l store.Lease) {
 			renewals++
-			if late := deadline.Sub(asked.Add(ttl)); late != 0 {
+			if late := l.Deadline().Sub(asked.Add(ttl)); late != 0 {
 				t.Errorf("renewal %d: the deadline is %v later than what was asked for", renewals, late)
 			}
 		}

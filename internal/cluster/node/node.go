@@ -51,8 +51,8 @@ type Options struct {
 	// LeaseFile has the leases while this process runs, and after it was killed. DeadlineFile is that of package
 	// deadline.
 	LeaseFile, DeadlineFile string
-	// Leave returns when no agent runs on this node. It is called before the node gives up its lease, by which others
-	// know that.
+	// Leave returns when no agent runs on this node. It is called when the deadline of the agents is over, before the
+	// node gives up its lease, by which others know that.
 	Leave func(ctx context.Context)
 	// Standby is called with the reason each time that it is known why this node is not the controller.
 	Standby func(why string)
@@ -68,6 +68,8 @@ type Node struct {
 
 	epoch      atomic.Uint64 // of the lease of this node; 0 while it has none
 	sent       atomic.Int64  // the deadline.Instant at which the lease was asked for
+	leaving    sync.Mutex    // held while the deadline is written
+	left       uint64        // the epoch of the last lease whose agents were ended; guarded by leaving
 	leases     leaseFile
 	controller *follower
 	announced  sync.Once
@@ -178,8 +180,13 @@ func (n *Node) asking() {
 	}
 }
 
-// renewed moves the deadline of the agents.
-func (n *Node) renewed(time.Time) {
+// renewed moves the deadline of the agents, unless these are being ended: the lease is held until that is done.
+func (n *Node) renewed(l store.Lease) {
+	n.leaving.Lock()
+	defer n.leaving.Unlock()
+	if l.Fence().Epoch <= n.left {
+		return
+	}
 	if err := n.until.Move(deadline.Instant(n.sent.Load()).Add(n.o.TTL)); err != nil {
 		n.o.Logger.Error("the agents of this node will be stopped at their last deadline", "error", err)
 	}
@@ -252,7 +259,11 @@ const withdrawTimeout = 2 * time.Second
 
 // leave ends what runs on this node.
 func (n *Node) leave(ctx context.Context, fence store.Fence) {
-	if !errors.Is(context.Cause(ctx), election.ErrLost) {
+	lost := errors.Is(context.Cause(ctx), election.ErrLost)
+	if err := n.expire(fence, lost); err != nil {
+		n.o.Logger.Error("agents could still be started here", "error", err)
+	}
+	if !lost {
 		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 		defer cancel()
 		if err := registry.Withdraw(telling, n.o.Store, n.o.Name, fence); err != nil {
@@ -260,6 +271,17 @@ func (n *Node) leave(ctx context.Context, fence store.Fence) {
 		}
 	}
 	n.o.Leave(context.WithoutCancel(ctx)) // until it is done, others must not have the lease of this node
+}
+
+// expire ends the deadline of the agents that have run under a lease: none is started here until the node has another.
+func (n *Node) expire(fence store.Fence, lost bool) error {
+	n.leaving.Lock()
+	defer n.leaving.Unlock()
+	n.left = fence.Epoch
+	if lost {
+		return n.until.Expire()
+	}
+	return n.until.Leave(n.o.Name)
 }
 
 // retryPause is the time after a term that could not begin, in which another node may be elected.
@@ -369,6 +391,3 @@ func (n *Node) awaitDraining(ctx context.Context, want bool) error {
 		}
 	}
 }
-
-// Expire ends the deadline of the agents: none is started here until the node has a lease again.
-func (n *Node) Expire() error { return n.until.Expire() }

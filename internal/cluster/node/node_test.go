@@ -153,6 +153,9 @@ func (p *process) leave(ctx context.Context) {
 	if p.n.Epoch() != 0 || ctx.Err() != nil {
 		p.f.t.Errorf("node %s leaves with epoch %d, %v", p.name, p.n.Epoch(), ctx.Err())
 	}
+	if err := deadline.Check(filepath.Join(p.dir, "deadline")); !errors.Is(err, runtime.ErrFenced) {
+		p.f.t.Errorf("node %s leaves, and agents can be started: %v", p.name, err)
+	}
 	self, err := registry.All(ctx, p.f.s)
 	if err != nil {
 		p.f.t.Error(err)
@@ -471,14 +474,8 @@ func TestNodeLeaseLost(t *testing.T) {
 	if cause := context.Cause(first.ctx); !errors.Is(cause, election.ErrLost) {
 		t.Error(cause)
 	}
-	if err := a.n.Expire(); err != nil {
-		t.Error(err)
-	}
-	if err := deadline.Check(filepath.Join(m.dir, "deadline")); !errors.Is(err, runtime.ErrFenced) {
-		t.Error(err)
-	}
 	first.end <- result{err: node.ErrSteppedDown}
-	wait(t, "the node to have no lease", func() bool { return a.n.Epoch() == 0 })
+	wait(t, "the node to leave", func() bool { return a.left.Load() == 1 })
 	if err := stolen.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@
 // those that were killed, and what the others have not ended in time: see shim.Expire and pane.Expire. It does not ask
 // whether a daemon runs, because that may hang. When all is done it ends, unless there is a daemon, which may get a new
 // lease. It also ends when there is no deadline any longer.
+//
+// A daemon whose node leaves the fleet ends its agents by the same function, Expire.
 package guard
 
 import (
@@ -84,7 +86,7 @@ func guard(p project.Project, logger *slog.Logger) {
 		case errors.Is(why, deadline.ErrNone):
 			return
 		case errors.Is(why, runtime.ErrDeadline):
-			if err := expire(p, at, logger); err != nil {
+			if err := Expire(p, at, logger); err != nil {
 				logger.Error("cannot end all agents at the deadline of the node", "error", err)
 			}
 		}
@@ -94,8 +96,9 @@ func guard(p project.Project, logger *slog.Logger) {
 	}
 }
 
-// expire ends what runs, and returns after the grace periods of all agents.
-func expire(p project.Project, at deadline.Instant, logger *slog.Logger) error {
+// Expire ends what runs when the deadline has come, and returns when nothing does, at the latest after the grace
+// periods of all agents.
+func Expire(p project.Project, at deadline.Instant, logger *slog.Logger) error {
 	var errs [3]error
 	var wg sync.WaitGroup
 	for i, dir := range []string{p.Slots(), p.Jobs()} {
