@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -103,7 +102,7 @@ func (p *Process) conclude() supervisor.Exit {
 	exit := p.exit(asked)
 	if p.hooks.classify != nil {
 		end := p.end()
-		end.Exit, end.Asked = p.byItsNode(exit, asked), asked
+		end.Exit, end.Asked = exit, asked
 		exit = p.hooks.classify(end)
 	}
 	if p.hooks.failed != nil && hasFailed(exit) && !asked {
@@ -116,19 +115,6 @@ func (p *Process) conclude() supervisor.Exit {
 		p.hooks.ended(exit, asked)
 	}
 	return exit
-}
-
-// byItsNode returns the exit of an incarnation that was stopped by its node, which leaves the fleet.
-func (p *Process) byItsNode(exit supervisor.Exit, asked bool) supervisor.Exit {
-	node := p.session.Observe().Node
-	stopped := exit.Kind == supervisor.ShutDown || errors.Is(exit.Err, supervisor.ErrKilled)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if asked || node == "" || !stopped || p.unhealthy != nil {
-		return exit
-	}
-	err := fmt.Errorf("%w: node %s has stopped it", runtime.ErrNodeLost, node)
-	return supervisor.Exit{Kind: supervisor.Lost, Err: err}
 }
 
 // hasFailed reports whether an incarnation has failed. One that waits for something outside of it has not.

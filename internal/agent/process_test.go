@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
@@ -20,8 +22,6 @@ type played struct {
 	runtime.Session
 	done chan struct{}
 	obey bool // ends when it is told to, by whatever means
-
-	node string // that of its observations
 
 	mu   sync.Mutex
 	got  []string
@@ -39,9 +39,9 @@ func (s *played) Exit() supervisor.Exit { return s.exit }
 // Observe has no PID after the end, like any session.
 func (s *played) Observe() runtime.Observation {
 	if isClosed(s.done) {
-		return runtime.Observation{Node: s.node}
+		return runtime.Observation{}
 	}
-	return runtime.Observation{PID: playedPID, Node: s.node}
+	return runtime.Observation{PID: playedPID}
 }
 
 func (s *played) Stop() { s.told("stop", s.obey, supervisor.Exit{Kind: supervisor.ShutDown}) }
@@ -246,34 +246,37 @@ func TestLifecycleHooks(t *testing.T) {
 	}
 }
 
-// An agent on another node that was not asked to stop was stopped by its node, which leaves the fleet.
-func TestStoppedByNode(t *testing.T) {
-	killed := supervisor.Exit{Kind: supervisor.Killed, Err: supervisor.ErrKilled}
+// An agent that has ended because its node has left the fleet is started again, and no limit counts that. Another end
+// that nobody here has asked for is the agent's own, and one that was asked to stop stays stopped.
+func TestEndOnItsNode(t *testing.T) {
+	left := supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("%w: node b", runtime.ErrDeadline)}
 	for name, c := range map[string]struct {
-		node string
-		end  func(*Process, *played)
-		lost bool
+		end     func(*Process, *played)
+		kind    supervisor.ExitKind
+		retries bool
 	}{
-		"stopped there":     {"b", func(_ *Process, s *played) { s.Stop() }, true},
-		"killed there":      {"b", func(_ *Process, s *played) { s.told("kill", true, killed) }, true},
-		"stopped here":      {"", func(_ *Process, s *played) { s.Stop() }, false},
-		"asked to stop":     {"b", func(p *Process, _ *played) { p.Stop() }, false},
-		"killed":            {"b", func(p *Process, _ *played) { p.Kill() }, false},
-		"it was unhealthy":  {"b", func(p *Process, _ *played) { p.Abort(errors.New("it hangs")) }, false},
-		"it has ended":      {"b", func(_ *Process, s *played) { s.told("end", true, supervisor.Exit{}) }, false},
-		"it has crashed":    {"b", func(_ *Process, s *played) { s.Signal(t.Context(), syscall.SIGSEGV) }, false},
-		"its node was lost": {"b", func(_ *Process, s *played) { s.told("end", true, LostExit()) }, false},
+		"its node leaves": {func(_ *Process, s *played) { s.told("left", true, left) }, supervisor.Failure, true},
+		"it is asked to stop, and its node leaves": {func(p *Process, s *played) {
+			s.obey = false
+			p.Stop()
+			s.told("left", true, left)
+		}, supervisor.Failure, false},
+		"SIGTERM of a person": {func(_ *Process, s *played) { s.Signal(t.Context(), syscall.SIGTERM) },
+			supervisor.Failure, false},
+		"stopped there": {func(_ *Process, s *played) { s.Stop() }, supervisor.ShutDown, false},
+		"killed there":  {func(_ *Process, s *played) { s.Kill() }, supervisor.Killed, false},
+		"asked to stop": {func(p *Process, _ *played) { p.Stop() }, supervisor.ShutDown, false},
+		"it has ended": {func(_ *Process, s *played) {
+			s.told("end", true, supervisor.Exit{Kind: supervisor.Normal})
+		}, supervisor.Normal, false},
 	} {
 		s := newPlayed(true)
-		s.node = c.node
-		var classified supervisor.Exit
-		p := newProcess(s, func() bool { return false }, time.Second, lifecycleHooks{
-			classify: func(e End) supervisor.Exit { classified = e.Exit; return e.Exit },
-		}, alone{})
+		hooks := &hookRunner{m: new(Manager), agent: &spec.Agent{Restart: supervisor.Permanent}}
+		p := newProcess(s, never, time.Second, lifecycleHooks{classify: hooks.classify}, alone{})
 		c.end(p, s)
-		p.Wait()
-		if lost := errors.Is(classified.Err, runtime.ErrNodeLost); lost != c.lost {
-			t.Errorf("%s: %v", name, classified)
+		exit := p.Wait()
+		if _, retries := errors.AsType[*supervisor.RetryError](exit.Err); exit.Kind != c.kind || retries != c.retries {
+			t.Errorf("%s: %v, it is started again without being counted: %v", name, exit, retries)
 		}
 	}
 }
