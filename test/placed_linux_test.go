@@ -26,6 +26,7 @@ func TestPlaced(t *testing.T) {
 		"hooks":        testPlacedHooks,
 		"user":         testPlacedUser,
 		"one is ended": testPlacedEnded,
+		"one leaves":   testPlacedLeaves,
 		"removed":      testPlacedRemoved,
 		"wrapped":      testPlacedWrapped,
 		"other files":  testPlacedOtherFiles,
