@@ -32,6 +32,8 @@ func TestFleet(t *testing.T) {
 		"standby cut":     testFleetStandbyCut,
 		"paused":          testFleetPaused,
 		"without a store": testFleetWithoutStore,
+		"ended alone":     testFleetEndedAlone,
+		"ended starting":  testFleetEndedWhileStarting,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,10 +46,17 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 	link := new(node.Link)
 	link.Unavailable("this daemon has not reached the store yet")
 	local := &localProcesses{logger: m.Logger}
+	endFound, err := local.find(m)
+	if err != nil {
+		return err
+	}
+	defer endFound()
 	front := api.NewFront(local, link, m.Logger)
 	answer := func(register func(*api.Server)) {
 		here := api.NewServer(local, m.Logger)
-		node.HandleEnd(here, self.Name(), m.leads.Load, stop)
+		node.HandleEnd(here, func() node.Ending {
+			return node.Ending{Node: self.Name(), Controller: m.leads.Load(), Starting: !local.isOpen.Load()}
+		}, stop)
 		register(here)
 		front.Answer(here)
 	}
@@ -124,7 +131,8 @@ func (m *machine) serveNode(ctx context.Context, self *member.Member) (err error
 		if err != nil {
 			return err
 		}
-		local.known(m)
+		local.open(m)
+		endFound()
 		unshare, unguard := m.share(n, db), end
 		end = func() error {
 			unshare()

@@ -2,9 +2,9 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/coppice-dev/coppice/internal/access"
@@ -18,6 +18,7 @@ import (
 type localProcesses struct {
 	logger *slog.Logger
 	access atomic.Pointer[access.Access]
+	isOpen atomic.Bool // the runtimes of this node are open
 }
 
 // Caller implements api.Access: only the controller knows tokens.
@@ -30,10 +31,31 @@ func (l *localProcesses) Denied(who token.Caller, pid int, request string) {
 	l.logger.Warn("an agent was refused what only people can do", "path", who.Path, "pid", pid, "request", request)
 }
 
-// known begins to tell, once the runtimes are open.
-func (l *localProcesses) known(m *machine) {
+// find begins to tell, by the slots that an earlier daemon has left. The caller must call end.
+func (l *localProcesses) find(m *machine) (end func(), err error) {
+	found, err := m.project.ExistingRuntimes(m.Logger)
+	end = sync.OnceFunc(func() {
+		for _, rt := range found {
+			_ = rt.Close() // it was only read
+		}
+	})
+	if err != nil {
+		end()
+		return nil, err
+	}
+	l.use(m, found)
+	return end, nil
+}
+
+// open goes on with the runtimes of a machine, once these are open.
+func (l *localProcesses) open(m *machine) {
+	l.use(m, m.runtimes)
+	l.isOpen.Store(true)
+}
+
+func (l *localProcesses) use(m *machine, runtimes []runtime.Runtime) {
 	all := make(map[string]runtime.Runtime)
-	for _, rt := range m.runtimes {
+	for _, rt := range runtimes {
 		all[rt.Kind()] = rt
 	}
 	l.access.Store(access.New(access.Options{
@@ -43,20 +65,8 @@ func (l *localProcesses) known(m *machine) {
 	}))
 }
 
-var errNotOpen = errors.New("the daemon is starting")
-
 // Owner implements api.Processes.
-func (l *localProcesses) Owner(pid int) (*token.Caller, error) {
-	if a := l.access.Load(); a != nil {
-		return a.Owner(pid)
-	}
-	return nil, errNotOpen
-}
+func (l *localProcesses) Owner(pid int) (*token.Caller, error) { return l.access.Load().Owner(pid) }
 
 // RunOf implements api.Processes.
-func (l *localProcesses) RunOf(pid int) string {
-	if a := l.access.Load(); a != nil {
-		return a.RunOf(pid)
-	}
-	return ""
-}
+func (l *localProcesses) RunOf(pid int) string { return l.access.Load().RunOf(pid) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"syscall"
@@ -37,20 +38,27 @@ the next daemon takes them over. The command returns when the daemon has ended;
 Ctrl-C only stops waiting for that. It also stops agents whose daemon was killed,
 and exits with 0 if there is nothing to stop. In a fleet of several machines it
 stops all of it; with --local it ends only the daemon of this machine, and the
-fleet goes on: others start its agents. With --local --keep-agents these go on for
-up to 10 s, for a daemon that is started here before.`,
+fleet goes on: others start its agents. If no other node takes any, it says so
+first. With --local --keep-agents these go on for up to 10 s, for a daemon that is
+started here before.`,
 		Args:              command.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
+			p, inFleet := fleetOf(r)
+			if s.JSON && (!local || !inFleet) {
+				return command.Usagef("--json goes with --local, on a node of a fleet of several machines")
+			}
 			return r.Ask(func(ctx context.Context, c *api.Client) error {
-				if p, ok := fleetOf(r); local && ok {
+				if local && inFleet {
 					return downLocal(ctx, c, r, s, p, keep)
 				}
 				st, err := status.Get.Call(ctx, c, api.None{})
-				if errors.Is(err, api.ErrDown) {
+				switch {
+				case errors.Is(err, api.ErrDown):
 					return alreadyDown(ctx, r, s, keep)
-				}
-				if err != nil {
+				case errors.Is(err, api.ErrNoController):
+					return fmt.Errorf("%w; to end the daemon of this machine alone: coppice down --local", err)
+				case err != nil:
 					return err
 				}
 				pid, standsBy, err := daemonHere(r, st, keep)
@@ -74,7 +82,7 @@ up to 10 s, for a daemon that is started here before.`,
 				if err := untilDown(ctx, c, pid); err != nil {
 					return err
 				}
-				if err := ended(ctx, r, s, keep, report); err != nil {
+				if err := ended(ctx, r, s, keep, false, report); err != nil {
 					return err
 				}
 				_, err = fmt.Fprintf(s.Out, "%s is down; %s\n", plaintext.Line(st.Project), what)
@@ -85,19 +93,20 @@ up to 10 s, for a daemon that is started here before.`,
 	r.Flags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep-agents", false, "leave the agents running")
 	cmd.Flags().BoolVar(&local, "local", false, "of a fleet, end the daemon of this machine alone")
+	s.JSONFlag(cmd, "one object, with --local on a node of a fleet")
 	return cmd
 }
 
-// ended tells how a daemon has ended, and stops what it has left.
+// ended tells how a daemon has ended, and stops what it has left. left means that agents of an earlier daemon may run.
 func ended(
-	ctx context.Context, r *command.Remote, s *command.Streams, keep bool, report <-chan shutdown.Report,
+	ctx context.Context, r *command.Remote, s *command.Streams, keep, left bool, report <-chan shutdown.Report,
 ) error {
 	printOverdue(s, lastWords(report).Overdue)
 	file, err := r.Find()
 	if err != nil {
 		return err
 	}
-	if !keep && project.Killed(file) { // perhaps before it had stopped everything
+	if !keep && (left || project.Killed(file)) { // perhaps before it had stopped everything
 		_, err = stopOrphans(ctx, r, s)
 	}
 	return err
@@ -151,11 +160,19 @@ func lastWords(report <-chan shutdown.Report) (all shutdown.Report) {
 // lastWordsTime bounds the wait for what a daemon has sent before it ended.
 const lastWordsTime = time.Second
 
+// asides returns where a command writes what does not belong to its JSON.
+func asides(s *command.Streams) io.Writer {
+	if s.JSON {
+		return s.Err
+	}
+	return s.Out
+}
+
 // printOverdue lists the agents that had to be killed.
 func printOverdue(s *command.Streams, all []shutdown.Overdue) {
 	for _, late := range all {
 		waited := time.Duration(late.Waited * float64(time.Second)).Round(100 * time.Millisecond)
-		fmt.Fprintf(s.Out, "%s did not stop within %v, and was killed\n", plaintext.Line(late.Who()), waited)
+		fmt.Fprintf(asides(s), "%s did not stop within %v, and was killed\n", plaintext.Line(late.Who()), waited)
 	}
 }
 
@@ -172,7 +189,7 @@ func alreadyDown(ctx context.Context, r *command.Remote, s *command.Streams, kee
 	if _, ok := fleetOf(r); ok {
 		note += " on this node; other nodes of the fleet may run: coppice node ls"
 	}
-	_, err := fmt.Fprintln(s.Out, note)
+	_, err := fmt.Fprintln(asides(s), note)
 	return err
 }
 
@@ -189,10 +206,10 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	stopped, err := offline.Stop(ctx, file, logger)
 	for _, path := range stopped.Lost {
-		fmt.Fprintf(s.Out, "%s was lost; what it left behind was killed\n", plaintext.Line(path))
+		fmt.Fprintf(asides(s), "%s was lost; what it left behind was killed\n", plaintext.Line(path))
 	}
 	for _, path := range stopped.Agents {
-		fmt.Fprintf(s.Out, "%s stopped\n", plaintext.Line(path))
+		fmt.Fprintf(asides(s), "%s stopped\n", plaintext.Line(path))
 	}
 	printOverdue(s, stopped.Late)
 	if err != nil || len(stopped.Agents) == 0 && stopped.Orders == 0 {
@@ -202,7 +219,7 @@ func stopOrphans(ctx context.Context, r *command.Remote, s *command.Streams) (an
 	if stopped.Orders > 0 {
 		what += " and " + plaintext.Plural(stopped.Orders, "run") + " of orders"
 	}
-	_, err = fmt.Fprintf(s.Out, "%s without a daemon, all stopped\n", what)
+	_, err = fmt.Fprintf(asides(s), "%s without a daemon, all stopped\n", what)
 	return true, err
 }
 

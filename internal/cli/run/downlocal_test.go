@@ -3,25 +3,23 @@ package run
 import (
 	"strings"
 	"testing"
-
-	"github.com/coppice-dev/coppice/internal/cluster/node"
 )
 
 func TestDownText(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		ending node.Ending
-		keep   bool
-		want   string
+		end  localEnd
+		want string
 	}{
-		{node.Ending{Node: "b"}, false,
-			"node b is down; its agents are stopped, and start on other nodes that take them"},
-		{node.Ending{Node: "a", Controller: true}, false, "the next controller starts them"},
-		{node.Ending{Node: "a", Controller: true}, true, "go on for up to 10s"},
-		{node.Ending{Node: "b\x1b"}, true, "node b is down; its agents go on"},
+		{localEnd{Node: "b"}, "node b is down; its agents are stopped, and start on other nodes that take them"},
+		{localEnd{Node: "a", Controller: true}, "the next controller starts them"},
+		{localEnd{Node: "a", Controller: true, NoTaker: "b is lost"}, "are stopped, and start when a node takes them"},
+		{localEnd{Node: "a", Starting: true, NoTaker: "not known"}, "its daemon was starting, and ran no agents yet"},
+		{localEnd{Node: "a", Controller: true, Keep: true}, "go on for up to 10s"},
+		{localEnd{Node: "b\x1b", Keep: true}, "node b is down; its agents go on"},
 	} {
-		if got := downText(tt.ending, tt.keep); !strings.Contains(got, tt.want) {
-			t.Errorf("%+v: %q, want %q", tt.ending, got, tt.want)
+		if got := downText(tt.end); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.end, got, tt.want)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type Ending struct {
 
 	Node       string `json:"node" doc:"Its name."`
 	Controller bool   `json:"controller" doc:"Whether it was the controller."`
+	Starting   bool   `json:"starting,omitempty" doc:"Whether its daemon was starting, and had taken over no agents yet; not there if not."`
 }
 
 // Causes of the end of the context of Run, for people.
@@ -38,11 +39,10 @@ var (
 	ErrKeeping = errors.New("a person has ended the daemon of this node, and its agents go on")
 )
 
-// HandleEnd has a server of a node answer End. leads reports whether the node is the controller, and end ends it with
-// a cause.
-func HandleEnd(s *api.Server, name string, leads func() bool, end context.CancelCauseFunc) {
+// HandleEnd has a server of a node answer End. now describes the node, and end ends it with a cause.
+func HandleEnd(s *api.Server, now func() Ending, end context.CancelCauseFunc) {
 	End.Handle(s, func(_ context.Context, _ token.Caller, r EndRequest) (Ending, error) {
-		answer := Ending{Node: name, Controller: leads()}
+		answer := now()
 		if r.Keep {
 			end(ErrKeeping)
 		} else {

@@ -1,6 +1,9 @@
 package nodes
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
 )
@@ -43,7 +46,7 @@ func summarize(all []registry.Node, agents map[string]int, isUp func(node string
 		switch {
 		case n.Epoch == 0:
 			s.State = Joined
-		case !isUp(n.Name):
+		case n.Ends, !isUp(n.Name):
 			s.State = Lost
 		case n.Draining:
 			s.State = Draining
@@ -52,4 +55,30 @@ func summarize(all []registry.Node, agents map[string]int, isUp func(node string
 		nodes = append(nodes, s)
 	}
 	return nodes
+}
+
+// maxReasons bounds the nodes that NoTaker names.
+const maxReasons = 5
+
+// NoTaker says why no other node takes the agents of a node; "" if one does, unless their settings keep them away.
+func NoTaker(all []Summary, node string) string {
+	var reasons []string
+	for _, n := range all {
+		switch {
+		case n.Name == node:
+		case n.State != Ready:
+			reasons = append(reasons, fmt.Sprintf("%s is %s", n.Name, n.State))
+		case n.Capacity > 0 && n.Agents >= n.Capacity:
+			reasons = append(reasons, fmt.Sprintf("%s is full (%d/%d agents)", n.Name, n.Agents, n.Capacity))
+		default:
+			return ""
+		}
+	}
+	if len(reasons) == 0 {
+		return "the fleet has no other node"
+	}
+	if more := len(reasons) - maxReasons; more > 0 {
+		reasons = append(reasons[:maxReasons], fmt.Sprintf("and so on for %d more", more))
+	}
+	return "no other node takes agents: " + strings.Join(reasons, ", ")
 }
