@@ -204,6 +204,8 @@ func TestClusterJoin(t *testing.T) {
 	other := newFleet(t, agentTOML("a", sleeper))
 	other.do(initArgs("--store", c.URL("other"), "--name", "three", "--advertise", "10.0.0.3:7420")...)
 	other.wantFailure(1, joins(good), "another fleet", other.nodeFile(""))
+	f.says([]string{"node", "rm", "two"}, "node two is removed", "keeps the client certificate of the nodes for etcd",
+		"--client-crl-file")
 }
 
 // A machine becomes a node while no daemon runs, with the state that it has or explicitly without.

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cli/terminal"
 	"github.com/coppice-dev/coppice/internal/cluster/registry"
+	"github.com/coppice-dev/coppice/internal/store/etcd"
 )
 
 // A token names the node that makes it first, and each address once.
@@ -38,5 +40,39 @@ func TestTokenLines(t *testing.T) {
 	}
 	if got := tokenLines(nil, now, plain, 0); len(got) != 1 {
 		t.Errorf("of none: %q", got)
+	}
+}
+
+// What a machine that was removed can still do is said only if it can be taken away from it.
+func TestKeptLines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		url  string
+		want []string // a part of each line
+	}{
+		{"etcd://a,b/p", nil},
+		{"etcds://a/p?ca=ca.pem", nil},
+		{"etcd://shop@a/p?password_file=x", []string{"password of user shop", "another user, and on each node",
+			"user delete shop"}},
+		{"etcds://a/p?cert=c&key=k", []string{"client certificate", "another certificate, and", "--client-crl-file"}},
+		{"etcds://shop@a/p?cert=c&key=k&password_file=x", []string{
+			"password of user shop of etcd, and the client certificate", "another user and certificate",
+			"user delete", "--client-crl-file",
+		}},
+	} {
+		l, err := etcd.ParseLocation(tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := keptLines(l)
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: %q", tt.url, got)
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: %q does not say %q", tt.url, got[i], want)
+			}
+		}
 	}
 }

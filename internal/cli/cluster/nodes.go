@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,21 +120,47 @@ func newNodeRemove(s *command.Streams) *cobra.Command {
 		Use:   "rm NAME",
 		Short: "Remove a node that no longer runs from the fleet",
 		Long: `Remove a node from the fleet. The others no longer admit it, until it joins again. A node
-that runs is not removed: stop its daemon first.`,
+that runs is not removed: stop its daemon first. What lets its machine into etcd stays there:
+if the fleet has a password or a client certificate for etcd, the command says what to do.`,
 		Args: command.One("node", nodeMissing),
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := asNode(s, file, "coppice node rm", func(ctx context.Context, _ nodeOf, db *etcd.Store) error {
+			var l etcd.Location
+			err := asNode(s, file, "coppice node rm", func(ctx context.Context, n nodeOf, db *etcd.Store) error {
+				l = n.member.Location()
 				return nodes.Remove(ctx, db, args[0])
 			})
 			if err != nil {
 				return codedNode(err)
 			}
-			return s.PrintLines("node " + plaintext.Line(args[0]) + " is removed")
+			return s.PrintLines(append([]string{"node " + plaintext.Line(args[0]) + " is removed"}, keptLines(l)...)...)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	command.ConfigFlag(cmd, &file)
 	return cmd
+}
+
+// keptLines says what a machine that was removed still has for etcd, which is what all nodes have, and what to do.
+// There are none if etcd lets everybody in.
+func keptLines(l etcd.Location) []string {
+	var kept, other, end []string
+	if l.User != "" {
+		user := plaintext.Line(l.User)
+		kept, other = append(kept, "the password of user "+user+" of etcd"), append(other, "user")
+		end = append(end, "  then remove the old one: etcdctl user delete "+user)
+	}
+	if l.Cert != "" {
+		kept, other = append(kept, "the client certificate of the nodes for etcd"), append(other, "certificate")
+		end = append(end, "  then revoke the old one: etcd --client-crl-file FILE")
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return append([]string{
+		"its machine keeps " + strings.Join(kept, ", and ") + ": with that it reads and changes the whole fleet",
+		"  make another " + strings.Join(other, " and ") + ", and on each node: coppice cluster init --store URL, " +
+			"coppice down --local --keep-agents, coppice up -d",
+	}, end...)
 }
 
 // codedNode adds the exit code.
