@@ -77,7 +77,7 @@ func TestClusterInit(t *testing.T) {
 	second.wantFailure(2, initArgs("--label", "zone"), "NAME=VALUE")
 	second.wantFailure(2, initArgs("--store", "sqlite"), "etcd://")
 	second.wantFailure(1, initArgs("--store", "etcd://127.0.0.1:1/p"), "etcd://127.0.0.1:1/p", "cannot be reached",
-		"connection refused")
+		"nothing listens on")
 	third := newFleet(t, agentTOML("a", sleeper))
 	third.wantFailure(1, initArgs("--store", url, "--name", "two"), "another key", "--name", "coppice node rm two")
 	if _, err := member.Load(third.nodeFile("")); !errors.Is(err, fs.ErrNotExist) {

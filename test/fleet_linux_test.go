@@ -348,8 +348,20 @@ func testFleetWithoutStore(t *testing.T, c *etcdtest.Cluster) {
 	n := m.all[0]
 	n.init()
 	n.cut()
-	if out, err := n.answers("up", "-d"); err == nil || !strings.Contains(out, "waits for the store of the fleet") {
-		t.Errorf("up -d: %v: %s", err, out)
+	out, err := n.answers("up", "-d")
+	doctor, _ := n.answers("doctor")
+	for _, part := range []string{"waits for the store of the fleet", n.proxies[0].Address, "says nothing"} {
+		if err == nil || !strings.Contains(out, part) {
+			t.Errorf("up -d: %v: %s; want %q", err, out, part)
+		}
+	}
+	if !strings.Contains(doctor, "answers, and is a node of a fleet: no controller answers: opening etcd://") {
+		t.Error(doctor)
+	}
+	for _, jargon := range []string{"rpc error", "desc =", "transport:", "Unavailable"} {
+		if strings.Contains(out+doctor+n.daemonLog(), jargon) {
+			t.Errorf("it says %q: %s %s %s", jargon, out, doctor, n.daemonLog())
+		}
 	}
 	n.answersAll()
 	n.heal()

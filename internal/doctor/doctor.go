@@ -124,6 +124,8 @@ func (d *doctor) daemon(ctx context.Context) {
 		d.note("daemon", LevelOK, "", "process %d answers", status.Controller.PID)
 	case err == nil:
 		d.note("daemon", LevelProblem, "", "process %d answers, but does not hold the lock", status.Controller.PID)
+	case locked && errors.Is(err, api.ErrNoController):
+		d.note("daemon", LevelProblem, "", "process %d answers, and is a node of a fleet: %v", holder.PID, err)
 	case locked:
 		d.note("daemon", LevelProblem,
 			fmt.Sprintf("if it hangs: kill -9 %d; agents keep running, and the next daemon adopts them", holder.PID),
@@ -146,16 +148,19 @@ func (d *doctor) fleet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	db, err := etcd.Open(ctx, m.Location(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		d.note("store", LevelProblem, "", "%v", err)
-		return
+	if err == nil {
+		defer db.Close()
+		_, err = nodes.List(ctx, db)
 	}
-	defer db.Close()
-	if _, err := nodes.List(ctx, db); err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		d.note("store", LevelProblem, "", "%s does not answer within %v", strings.Join(m.Location().Endpoints, ","),
+			storeTimeout)
+	case err != nil:
 		d.note("store", LevelProblem, "", "%v", err)
-		return
+	default:
+		d.note("store", LevelOK, "", "%v answers; see coppice node ls", db)
 	}
-	d.note("store", LevelOK, "", "%v answers; see coppice node ls", db)
 }
 
 // storeTimeout bounds what is asked of the store of a fleet.

@@ -91,7 +91,7 @@ func TestCopyStoreRefuses(t *testing.T) {
 	refused("file does not exist", "sqlite:"+path, "sqlite")
 	refused("no store", "sqlite", "memory")
 	refused("no store", "redis://a:1", "sqlite:"+path)
-	refused("connection refused", "etcd://127.0.0.1:1/p", "sqlite:"+path)
+	refused("nothing listens on", "etcd://127.0.0.1:1/p", "sqlite:"+path)
 	refused("no such file or directory", "sqlite", "sqlite:"+filepath.Join(filepath.Dir(path), "missing", "copy.db"))
 	lock, err := p.Lock()
 	if err != nil {

@@ -24,6 +24,7 @@ type conn struct {
 	keys
 	client *rpc.Client
 	where  string // for people
+	user   string // likewise
 
 	closing chan struct{}   // closed when stop begins
 	ctx     context.Context // of calls; ends when stop no longer waits for them
@@ -33,8 +34,8 @@ type conn struct {
 	calls   sync.WaitGroup // calls and goroutines
 }
 
-func newConn(k keys, where string) *conn {
-	c := &conn{keys: k, where: where, closing: make(chan struct{})}
+func newConn(k keys, where, user string) *conn {
+	c := &conn{keys: k, where: where, user: user, closing: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -78,13 +79,17 @@ func (c *conn) retry(ctx context.Context, call func(context.Context) error) erro
 	begun := time.Now()
 	var noted sent
 	noting := rpc.NoteSent(ctx, &noted.Bool)
+	var why error // what says most of the errors so far
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := c.attempt(noting, call)
 		if err == nil || !passing(err) {
 			return err
 		}
+		if why == nil || !rpc.IsVague(err) {
+			why = err
+		}
 		if noted.isOver(begun, pause) {
-			return unavailable(err)
+			return unavailable(why)
 		}
 		if err := c.pause(ctx, pause); err != nil {
 			return err
@@ -199,6 +204,21 @@ func unavailable(err error) error {
 // which would say that nothing was done.
 func unknown(err error) error { return fmt.Errorf("%w: %s", store.ErrUnknown, err.Error()) }
 
+// told is an error with a text for people in place of its own.
+type told struct {
+	text string
+	err  error
+}
+
+func (t told) Error() string { return t.text }
+func (t told) Unwrap() error { return t.err }
+
+// forbidden returns the error for a user who may not do what a fleet needs.
+func (c *conn) forbidden(err error) error {
+	return told{fmt.Sprintf("etcd forbids it: %s needs a role that may read and write all keys that begin with %s; "+
+		"etcdctl role grant-permission --prefix=true ROLE readwrite %s", c.user, c.prefix, c.prefix), err}
+}
+
 // translate returns the error of a store for one of etcd.
 func (c *conn) translate(doing string, err error) error {
 	switch {
@@ -215,9 +235,13 @@ func (c *conn) translate(doing string, err error) error {
 		err = fmt.Errorf("%w: start etcd without --max-txn-ops, or with at least %d", err, needOps)
 	case errors.Is(err, rpc.ErrRequestTooLarge):
 		err = fmt.Errorf("%w: start etcd without --max-request-bytes, or with at least its default, 1.5 MiB", err)
-	case code(err) == codes.PermissionDenied, code(err) == codes.Unauthenticated,
-		errors.Is(err, rpc.ErrAuthFailed), errors.Is(err, rpc.ErrUserEmpty):
-		err = fmt.Errorf("%w: the user needs a role that may read and write all keys that begin with %s", err, c.prefix)
+	case errors.Is(err, rpc.ErrAuthFailed):
+		err = told{fmt.Sprintf("etcd has no %s with this password; correct the file of the password, and on a node "+
+			"of a fleet run coppice cluster init --store URL again", c.user), err}
+	case errors.Is(err, rpc.ErrUserEmpty):
+		err = told{"etcd wants a user; write its name and @ before the members, and add ?password_file=FILE", err}
+	case code(err) == codes.PermissionDenied, code(err) == codes.Unauthenticated:
+		err = c.forbidden(err)
 	}
 	return fmt.Errorf("%s %s: %w", doing, c.where, err)
 }

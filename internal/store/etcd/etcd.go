@@ -92,7 +92,7 @@ func connect(l Location, logger *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(keys{prefix: l.Prefix + "/"}, l.String())
+	c := newConn(keys{prefix: l.Prefix + "/"}, l.withoutFiles().String(), l.userText())
 	c.client, err = rpc.New(rpc.Config{Endpoints: l.Endpoints, TLS: tlsConfig, User: l.User, Password: password})
 	if err != nil {
 		c.cancel()

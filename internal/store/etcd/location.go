@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coppice-dev/coppice/internal/plaintext"
 	"github.com/coppice-dev/coppice/internal/private"
 	"github.com/coppice-dev/coppice/internal/store"
 )
@@ -203,6 +204,23 @@ func (l Location) String() string {
 		b.WriteString("?" + query.Encode())
 	}
 	return b.String()
+}
+
+// withoutFiles returns the location without the names of files.
+func (l Location) withoutFiles() Location {
+	l.CA, l.Cert, l.Key, l.PasswordFile = "", "", "", ""
+	return l
+}
+
+// userText names for people the user by whom etcd knows this program.
+func (l Location) userText() string {
+	switch {
+	case l.User != "":
+		return "user " + plaintext.Line(l.User)
+	case l.Cert != "":
+		return "the user that the client certificate names"
+	}
+	return "a program without a user"
 }
 
 // tls reads the certificates. It returns nil without TLS.

@@ -117,8 +117,8 @@ func TestTLSAndUsers(t *testing.T) {
 		t.Errorf("another prefix than that of the role: %v", err)
 	}
 	write("wrong")
-	if _, err := open(ctx, "etcds://fleet@"+hosts+"/fleet"+rest); err == nil || !strings.Contains(err.Error(), "authentication failed") ||
-		strings.Contains(err.Error(), "wrong") {
+	if _, err := open(ctx, "etcds://fleet@"+hosts+"/fleet"+rest); err == nil ||
+		!strings.Contains(err.Error(), "no user fleet with this password") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("a wrong password: %v", err)
 	}
 }

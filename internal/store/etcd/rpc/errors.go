@@ -17,12 +17,20 @@ type Error struct {
 	Text string
 }
 
+// Error says in one sentence what is wrong, without the texts of Go and gRPC around it.
 func (e Error) Error() string {
-	if strings.HasPrefix(e.Text, "etcdserver: ") {
+	switch {
+	case e == errNoLeader:
+		return "the members of etcd that answer have no leader; start more of them, until a majority runs"
+	case e.isOfEtcd():
 		return e.Text
 	}
-	return e.Code.String() + ": " + e.Text
+	text, _ := explain(e.Text)
+	return text
 }
+
+// isOfEtcd reports whether etcd has said that, and not gRPC.
+func (e Error) isOfEtcd() bool { return strings.HasPrefix(e.Text, "etcdserver: ") }
 
 // Errors of etcd that the store tells from others.
 var (
@@ -40,6 +48,8 @@ var (
 	ErrInvalidToken    = Error{codes.Unauthenticated, "etcdserver: invalid auth token"}
 	ErrOldAuthRevision = Error{codes.InvalidArgument, "etcdserver: revision of auth store is old"}
 	ErrUserEmpty       = Error{codes.InvalidArgument, "etcdserver: user name is empty"}
+	ErrNoPermission    = Error{codes.PermissionDenied, "etcdserver: permission denied"}
+	errNoLeader        = Error{codes.Unavailable, "etcdserver: no leader"}
 )
 
 // ErrTooLarge means that an answer has more than maxAnswer bytes: ask for fewer keys.

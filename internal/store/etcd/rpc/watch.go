@@ -100,7 +100,7 @@ func size(events []Event) (n int) {
 
 // canceled returns the error for a reason that is the text of an error of gRPC, or of etcd.
 func canceled(reason string) error {
-	for _, err := range []Error{ErrInvalidToken, ErrOldAuthRevision, ErrUserEmpty} {
+	for _, err := range []Error{ErrInvalidToken, ErrOldAuthRevision, ErrUserEmpty, ErrNoPermission} {
 		if strings.HasSuffix(reason, err.Text) {
 			return err
 		}
