@@ -152,6 +152,9 @@ func (d *doctor) fleet(ctx context.Context) {
 		defer db.Close()
 		_, err = nodes.List(ctx, db)
 	}
+	if err == nil {
+		err = etcd.CheckRights(ctx, db)
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		d.note("store", LevelProblem, "", "%s does not answer within %v", strings.Join(m.Location().Endpoints, ","),

@@ -181,7 +181,7 @@ func TestProgress(t *testing.T) {
 			t.Fatalf("the watch is at %d, the store at %d", after, rev)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if err := s.followOnce(ctx, "here", &after, b); err != nil {
+		if err := s.followOnce(ctx, "here", &after, b, new(refusals)); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -249,7 +249,8 @@ func TestLargeRecords(t *testing.T) {
 	const n = 18
 	for i := range n {
 		value := bytes.Repeat([]byte{byte(i)}, store.MaxValue)
-		if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Append, Key: "log", Value: value}}); err != nil {
+		op := store.Op{Kind: store.Append, Key: "log", Value: value}
+		if _, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{op}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,5 +301,24 @@ func TestRevoked(t *testing.T) {
 			t.Errorf("%s: renew: %v", name, err)
 		}
 		<-l.Done()
+	}
+}
+
+// A watch that is refused again and again is logged once, until it has worked.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := refusals{
+		conn:   newConn(keys{prefix: "p/"}, "etcd://a/p", "user a"),
+		logger: slog.New(slog.NewTextHandler(&log, nil)), keys: "p/k/",
+	}
+	for _, err := range []error{rpc.ErrLeaderChanged, context.Canceled, rpc.ErrNoPermission, rpc.ErrNoPermission,
+		rpc.ErrAuthFailed} {
+		r.note(err)
+	}
+	r.told = false
+	r.note(rpc.ErrNoPermission)
+	if n := strings.Count(log.String(), "\n"); n != 2 {
+		t.Errorf("%d lines: %s", n, &log)
 	}
 }

@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,14 +47,7 @@ func TestUnreachable(t *testing.T) {
 	secure, stranger := etcdtest.Start(t, etcdtest.Options{Members: 1, TLS: true}),
 		etcdtest.Start(t, etcdtest.Options{Members: 1, TLS: true})
 	users := etcdtest.Start(t, etcdtest.Options{Members: 1})
-	admin := administrator(t, users)
-	if err := errors.Join(second(admin.RoleAdd(t.Context(), "root")), second(admin.UserAdd(t.Context(), "root", "r")),
-		second(admin.UserGrantRole(t.Context(), "root", "root")), second(admin.UserAdd(t.Context(), "shop", "s")),
-		second(admin.RoleAdd(t.Context(), "reader")), second(admin.UserGrantRole(t.Context(), "shop", "reader")),
-		second(admin.RoleGrantPermission(t.Context(), "reader", "p/", "p0", clientv3.PermissionType(clientv3.PermRead))),
-		second(admin.AuthEnable(t.Context()))); err != nil {
-		t.Fatal(err)
-	}
+	withUser(t, users).grant("p/", clientv3.PermissionType(clientv3.PermRead))
 	silent := etcdtest.NewProxy(t, plain)
 	silent.Silence()
 	dir := t.TempDir()

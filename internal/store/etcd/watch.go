@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -83,9 +84,11 @@ func (s *Store) checkRev(ctx context.Context, rev store.Rev) error {
 // follow adds all changes after a revision to a backlog until it fails.
 func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backlog) error {
 	pause := minPause
+	from, _ := s.conn.bounds(prefix)
+	log := s.refusals(from)
 	for {
 		begun := time.Now()
-		if err := s.followOnce(ctx, prefix, &after, b); err != nil {
+		if err := s.followOnce(ctx, prefix, &after, b, log); err != nil {
 			return err
 		}
 		if time.Since(begun) > maxPause {
@@ -103,7 +106,7 @@ func (s *Store) follow(ctx context.Context, prefix string, after int64, b *backl
 const progressInterval = time.Minute
 
 // followOnce is follow until the watch of etcd ends, such as by a member without a leader.
-func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *backlog) error {
+func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *backlog, log *refusals) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -111,6 +114,7 @@ func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *
 	from, to := s.conn.bounds(prefix)
 	w, err := s.conn.client.Watch(ctx, from, to, *after+1)
 	if err != nil {
+		log.note(err)
 		return nil
 	}
 	asking.Go(func() { s.askForProgress(ctx, w) })
@@ -120,10 +124,12 @@ func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *
 		case isCompacted(err):
 			return store.ErrCompacted
 		case err != nil:
+			log.note(err)
 			return nil
 		case len(changes.Events) == 0:
 			*after = max(*after, changes.Revision)
 		}
+		log.told = false
 		full := false
 		groups(changes.Events, func(rev int64, events []rpc.Event) {
 			c, size := s.restrict(rev, events, prefix)
@@ -134,6 +140,27 @@ func (s *Store) followOnce(ctx context.Context, prefix string, after *int64, b *
 			return store.ErrCompacted
 		}
 	}
+}
+
+// refusals logs once that etcd refuses a watch, until it has worked. The watch is tried on: a person may mend that.
+type refusals struct {
+	conn   *conn
+	logger *slog.Logger
+	keys   string // the first one of those that are watched
+	told   bool
+}
+
+func (s *Store) refusals(keys string) *refusals {
+	return &refusals{conn: s.conn, logger: s.logger, keys: keys}
+}
+
+func (r *refusals) note(err error) {
+	if r.told || passing(err) {
+		return
+	}
+	r.told = true
+	r.logger.Warn("etcd does not tell changes; trying on", "keys", r.keys, "user", r.conn.user, "error",
+		r.conn.translate("watching", err))
 }
 
 // askForProgress asks for the current revision again and again until ctx ends.
