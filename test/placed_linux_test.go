@@ -30,6 +30,7 @@ func TestPlaced(t *testing.T) {
 		"removed":      testPlacedRemoved,
 		"wrapped":      testPlacedWrapped,
 		"other files":  testPlacedOtherFiles,
+		"damaged":      testPlacedDamaged,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

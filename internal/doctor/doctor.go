@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/api"
 	"github.com/coppice-dev/coppice/internal/api/endpoint"
-	"github.com/coppice-dev/coppice/internal/cluster/member"
-	"github.com/coppice-dev/coppice/internal/cluster/nodes"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/project/load"
@@ -26,7 +23,6 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime/tmux"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/status"
-	"github.com/coppice-dev/coppice/internal/store/etcd"
 	"github.com/coppice-dev/coppice/internal/store/sqlite"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -136,38 +132,6 @@ func (d *doctor) daemon(ctx context.Context) {
 		d.note("daemon", LevelOK, "coppice up -d", "not running")
 	}
 }
-
-// fleet looks at this machine as a node of a fleet.
-func (d *doctor) fleet(ctx context.Context) {
-	m, err := member.Load(d.project.Node())
-	if err != nil {
-		d.note("node", LevelProblem, "", "%v", err)
-		return
-	}
-	d.note("node", LevelOK, "", "%s, at %s", m.Name(), m.Settings().Advertise)
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	db, err := etcd.Open(ctx, m.Location(), slog.New(slog.DiscardHandler))
-	if err == nil {
-		defer db.Close()
-		_, err = nodes.List(ctx, db)
-	}
-	if err == nil {
-		err = etcd.CheckRights(ctx, db)
-	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		d.note("store", LevelProblem, "", "%s does not answer within %v", strings.Join(m.Location().Endpoints, ","),
-			storeTimeout)
-	case err != nil:
-		d.note("store", LevelProblem, "", "%v", err)
-	default:
-		d.note("store", LevelOK, "", "%v answers; see coppice node ls", db)
-	}
-}
-
-// storeTimeout bounds what is asked of the store of a fleet.
-const storeTimeout = 15 * time.Second
 
 func (d *doctor) store(ctx context.Context) {
 	if d.project.InFleet() {

@@ -54,7 +54,7 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, err := placing.Read(ctx, s)
+	places, _, err := placing.Read(ctx, s) // those that are damaged may be anywhere
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,9 @@ func fleet(t *testing.T) (s *memory.Store, leases map[string]store.Lease) {
 		if err := registry.Announce(t.Context(), s, name, l.Fence(), info); err != nil {
 			t.Fatal(err)
 		}
-		put(placing.Prefix+"/app/on-"+name, placing.Place{Path: "app/on-" + name, Node: name, Epoch: l.Fence().Epoch})
+		put(placing.Prefix+"/app/on-"+name, placing.Place{
+			Path: "app/on-" + name, Node: name, Epoch: l.Fence().Epoch, Kind: "proc",
+		})
 	}
 	put("cluster/controller", map[string]any{"node": "a", "epoch": 1})
 	return s, leases

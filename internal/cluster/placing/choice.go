@@ -23,6 +23,12 @@ func (p *Places) Follow(want func(path string) (placement.Want, error), homeless
 
 // wanted says where an agent may run. Its group are those with the same pool or supervisor.
 func (p *Places) wanted(path string) (placement.Want, error) {
+	p.mu.Lock()
+	damaged := p.damaged[path]
+	p.mu.Unlock()
+	if damaged != nil {
+		return placement.Want{}, damaged
+	}
 	w, err := p.want(path)
 	w.Path, w.Group = path, pathpkg.Dir(path)
 	return w, err

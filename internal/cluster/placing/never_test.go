@@ -2,6 +2,7 @@ package placing_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,14 +11,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coppice-dev/coppice/internal/cluster/placement"
+	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 )
 
 // TestNeverTwice: whatever happens to nodes and controllers, no agent runs on two nodes.
 func TestNeverTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 13), 5, 60).Draw(rt, "steps")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 15), 5, 60).Draw(rt, "steps")
 		picks := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "picks")
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 8000), len(steps), len(steps)).Draw(rt, "pauses in ms")
 		synctest.Test(t, func(t *testing.T) {
@@ -178,7 +181,28 @@ func (w *world) step(step, pick int) {
 		n.set(func(m *machine) { m.mute = !m.mute })
 	case 12: // an agent must go, or may stay
 		n.setDraining(!n.isDraining())
+	case 14: // the record of a place is damaged
+		w.apply(store.Op{Kind: store.Put, Key: placing.Prefix + "/" + path, Value: []byte("{")})
+	case 15: // a person mends it, once the agent runs nowhere
+		if w.c == nil || w.runs(path) {
+			return
+		}
+		if _, known := w.c.places.Of(path); !known {
+			w.apply(store.Op{Kind: store.Delete, Key: placing.Prefix + "/" + path})
+		}
 	}
+}
+
+func (w *world) apply(op store.Op) {
+	w.t.Helper()
+	if _, err := w.s.Apply(w.ctx, store.Fence{}, nil, []store.Op{op}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// runs reports whether an agent runs on any node.
+func (w *world) runs(path string) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool { return slices.Contains(n.machine.alive(), path) })
 }
 
 func (w *world) check() {

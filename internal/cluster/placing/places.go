@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +51,7 @@ type Places struct {
 
 	mu       sync.Mutex
 	all      map[string]Place
+	damaged  map[string]error           // of agents whose record cannot be used, by path
 	settled  map[leases.Lease]bool      // those that are known to have ended, and had places
 	sessions map[string]tracked         // of agents on other nodes, by path
 	refused  map[leases.Lease]time.Time // when a node said that it has no lease
@@ -79,12 +79,16 @@ type Options struct {
 // Open reads the places.
 func Open(ctx context.Context, o Options) (*Places, error) {
 	p := &Places{
-		Options: o, all: map[string]Place{}, settled: map[leases.Lease]bool{}, sessions: map[string]tracked{},
-		refused: map[leases.Lease]time.Time{},
+		Options: o, all: map[string]Place{}, damaged: map[string]error{}, settled: map[leases.Lease]bool{},
+		sessions: map[string]tracked{}, refused: map[leases.Lease]time.Time{},
 	}
-	all, err := Read(ctx, o.Store)
+	all, damaged, err := Read(ctx, o.Store)
 	for _, place := range all {
 		p.all[place.Path] = place
+	}
+	for _, e := range damaged {
+		p.damaged[e.Path] = e
+		o.Logger.Error("an agent is not started, since it is not known where it runs", "path", e.Path, "error", e)
 	}
 	if err == nil {
 		p.look(ctx)
@@ -92,22 +96,20 @@ func Open(ctx context.Context, o Options) (*Places, error) {
 	return p, err
 }
 
-// Read returns the places that are in a store, sorted by path.
-func Read(ctx context.Context, s store.Store) (all []Place, err error) {
+// Read returns the places that are in a store, sorted by path, and what is wrong with records that cannot be used.
+func Read(ctx context.Context, s store.Store) (all []Place, damaged []*DamagedError, err error) {
 	for r, err := range store.All(ctx, s, Prefix) {
 		if err != nil {
-			return nil, fmt.Errorf("reading where the agents are: %w", err)
+			return nil, nil, fmt.Errorf("reading where the agents are: %w", err)
 		}
-		var place Place
-		path := strings.TrimPrefix(r.Key, Prefix+"/")
-		if err := json.Unmarshal(r.Value, &place); err != nil || place.Path != path || place.Node == "" {
-			// To ignore it could start the agent twice.
-			return nil, fmt.Errorf("the record of where %s runs is damaged (%s in the store): if it runs nowhere, "+
-				"remove the record", path, r.Key)
+		place, err := decode(r)
+		if bad, ok := errors.AsType[*DamagedError](err); ok {
+			damaged = append(damaged, bad)
+			continue
 		}
 		all = append(all, place)
 	}
-	return all, nil
+	return all, damaged, nil
 }
 
 // Of returns the place of an agent.

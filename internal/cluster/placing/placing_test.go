@@ -3,17 +3,13 @@ package placing_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/coppice-dev/coppice/internal/cluster/placing"
-	"github.com/coppice-dev/coppice/internal/cluster/registry"
 	"github.com/coppice-dev/coppice/internal/runtime"
-	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -202,24 +198,6 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	})
-}
-
-// A record that cannot be read is no reason to start an agent twice.
-func TestDamaged(t *testing.T) {
-	s := memory.New()
-	defer s.Close()
-	for _, value := range []string{"", "{}", `{"path":"y","node":"a"}`, `{"path":"x"}`, "[1"} {
-		if _, err := s.Apply(t.Context(), store.Fence{}, nil,
-			[]store.Op{{Kind: store.Put, Key: placing.Prefix + "/x", Value: []byte(value)}}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := placing.Open(t.Context(), placing.Options{
-			Store: s, Node: "b", Logger: slog.Default(), Nodes: func() []registry.Node { return nil },
-		})
-		if err == nil || !strings.Contains(err.Error(), "cluster/places/x") {
-			t.Errorf("%q: %v", value, err)
-		}
-	}
 }
 
 // What runs here although it was placed elsewhere since is stopped before anything else.

@@ -39,6 +39,9 @@ func (r *Runtime) Place(ctx context.Context, l runtime.Launch) error {
 }
 
 func (r *Runtime) place(ctx context.Context, l runtime.Launch) (Place, error) {
+	if err := r.places.reread(ctx, l.Path); err != nil {
+		return Place{}, err
+	}
 	node, err := r.places.choose(l.Path)
 	if err != nil {
 		return Place{}, err
