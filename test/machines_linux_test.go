@@ -89,7 +89,8 @@ func (m *machines) once(name, script string) string {
 
 // locked returns an agent that runs a script with a lock, and has other keys.
 func (m *machines) locked(name, script string, keys ...string) string {
-	return agentTOML(name, m.locks.script(name, script), append(keys, fmt.Sprintf("shutdown = { grace = %q }", stopGrace))...)
+	keys = append(keys, fmt.Sprintf("shutdown = { grace = %q }", stopGrace))
+	return agentTOML(name, m.locks.script(name, script), keys...)
 }
 
 // add makes a machine.

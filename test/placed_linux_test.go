@@ -190,7 +190,8 @@ func testPlacedDrained(t *testing.T, c *etcdtest.Cluster) {
 	first.do("node", "drain", from.name)
 	m.awaitLife(away, to)
 	e := first.awaitEvent(event.AgentMoved, "t/away", 0)
-	if want := fmt.Sprintf("it moves to node %s: %s is being drained", to.name, from.name); !strings.Contains(e.Message, want) {
+	want := fmt.Sprintf("it moves to node %s: %s is being drained", to.name, from.name)
+	if !strings.Contains(e.Message, want) {
 		t.Errorf("%q, want %q", e.Message, want)
 	}
 	first.do("node", "drain", "--undo", from.name)
@@ -266,7 +267,8 @@ func testPlacedEnded(t *testing.T, c *etcdtest.Cluster) {
 		return ""
 	})
 
-	from.says([]string{"down", "--local"}, "node "+from.name+" is down; its agents are stopped, and start on other nodes")
+	from.says([]string{"down", "--local"},
+		"node "+from.name+" is down; its agents are stopped, and start on other nodes")
 	if l := m.lastOf(away); l.node == from.name && runs(l.pid) {
 		t.Errorf("it still runs: %+v", l)
 	}
@@ -278,7 +280,8 @@ func testPlacedEnded(t *testing.T, c *etcdtest.Cluster) {
 	from.do("up", "-d")
 	m.awaitReady(first)
 
-	first.says([]string{"down", "--local"}, "node n1 is down; its agents are stopped, and the next controller starts them")
+	first.says([]string{"down", "--local"},
+		"node n1 is down; its agents are stopped, and the next controller starts them")
 	m.awaitOn(m.except(first)...)
 	m.awaitLife(away, to)
 	first.checkEnded()
@@ -300,7 +303,8 @@ func testPlacedRemoved(t *testing.T, c *etcdtest.Cluster) {
 	first.rewrite(kept)
 	first.do("reload")
 	await(t, moved, func() string {
-		if entries, err := os.ReadDir(filepath.Join(second.dir, ".coppice", "run-removed")); err != nil || len(entries) == 0 {
+		entries, err := os.ReadDir(filepath.Join(second.dir, ".coppice", "run-removed"))
+		if err != nil || len(entries) == 0 {
 			return fmt.Sprintf("its slot is not removed: %v", err)
 		}
 		return ""

@@ -91,7 +91,8 @@ func (n *machine) awaitTokens(calls, running, tokens int64) {
 		if r.Calls == calls && r.Running == running && r.Tokens != nil && *r.Tokens == tokens {
 			return ""
 		}
-		return fmt.Sprintf("the ledger has %s; want %d calls, %d of them running, %d tokens", out, calls, running, tokens)
+		return fmt.Sprintf("the ledger has %s; want %d calls, %d of them running, %d tokens", out, calls, running,
+			tokens)
 	})
 }
 

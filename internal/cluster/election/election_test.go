@@ -101,7 +101,8 @@ func TestOneAtATime(t *testing.T) {
 						case <-ctx.Done():
 						case <-time.After(time.Duration(random.Int64N(int64(5 * ttl)))):
 						}
-						if lost := errors.Is(context.Cause(ctx), election.ErrLost); lost && time.Now().Before(l.Deadline()) {
+						if lost := errors.Is(context.Cause(ctx), election.ErrLost); lost &&
+							time.Now().Before(l.Deadline()) {
 							t.Error("told that the lease is lost before its deadline")
 						}
 						mu.Lock()

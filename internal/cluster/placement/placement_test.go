@@ -30,32 +30,40 @@ func TestChoose(t *testing.T) {
 		node   string // or
 		err    string
 	}{
-		"nothing placed":       {nodes: three, node: "a"},
-		"the emptiest":         {nodes: three, placed: "x@a y@a z@b", node: "c"},
-		"no nodes":             {err: "no node takes p: there are none"},
-		"a named node":         {nodes: three, want: Want{Node: "b"}, node: "b"},
-		"a node that is gone":  {nodes: three, want: Want{Node: "x"}, err: "no node takes p: there is no node x"},
-		"a named node is lost": {nodes: []Node{{Name: "a"}, {Name: "b", State: Lost}}, want: Want{Node: "b"}, err: "no node takes p: b is lost"},
-		"it stays":             {nodes: three, placed: "x@a y@a p@a", node: "a"},
-		"it must go":           {nodes: three, placed: "p@b", want: Want{Node: "c"}, node: "c"},
-		"drained":              {nodes: []Node{{Name: "a", State: Draining}, {Name: "b"}}, placed: "p@a x@b y@b", node: "b"},
-		"lost":                 {nodes: []Node{{Name: "a", State: Lost}, {Name: "b"}}, placed: "p@a", node: "b"},
-		"all of them":          {nodes: []Node{{Name: "a", State: Lost}, {Name: "b", State: Draining}}, err: "no node takes p: a is lost; b is being drained"},
+		"nothing placed":      {nodes: three, node: "a"},
+		"the emptiest":        {nodes: three, placed: "x@a y@a z@b", node: "c"},
+		"no nodes":            {err: "no node takes p: there are none"},
+		"a named node":        {nodes: three, want: Want{Node: "b"}, node: "b"},
+		"a node that is gone": {nodes: three, want: Want{Node: "x"}, err: "no node takes p: there is no node x"},
+		"a named node is lost": {nodes: []Node{{Name: "a"}, {Name: "b", State: Lost}}, want: Want{Node: "b"},
+			err: "no node takes p: b is lost"},
+		"it stays":   {nodes: three, placed: "x@a y@a p@a", node: "a"},
+		"it must go": {nodes: three, placed: "p@b", want: Want{Node: "c"}, node: "c"},
+		"drained": {nodes: []Node{{Name: "a", State: Draining}, {Name: "b"}}, placed: "p@a x@b y@b",
+			node: "b"},
+		"lost": {nodes: []Node{{Name: "a", State: Lost}, {Name: "b"}}, placed: "p@a", node: "b"},
+		"all of them": {nodes: []Node{{Name: "a", State: Lost}, {Name: "b", State: Draining}},
+			err: "no node takes p: a is lost; b is being drained"},
 		"its node was removed": {nodes: three, placed: "p@z", node: "a"},
 		"label":                {nodes: zones, want: Want{Labels: label("zone", "2")}, node: "c"},
 		"no such label": {nodes: zones, want: Want{Labels: label("zone", "3")},
 			err: `no node takes p: a has the label zone = "1", not "3"; b has the label zone = "1", not "3"; c has the label zone = "2", not "3"; d has no label zone`},
-		"full":                  {nodes: []Node{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}}, placed: "x@a", node: "b"},
-		"all full":              {nodes: []Node{{Name: "a", Capacity: 1}}, placed: "x@a", err: "no node takes p: a is full, with 1 of 1 agents"},
-		"its own place counts":  {nodes: []Node{{Name: "a", Capacity: 1}}, placed: "p@a", node: "a"},
-		"by share":              {nodes: []Node{{Name: "a", Capacity: 2}, {Name: "b", Capacity: 100}}, placed: "x@a y@b z@b", want: Want{Group: "h"}, node: "b"},
-		"max_per_node":          {nodes: three, placed: "x@a y@b z@b v@c", want: Want{MaxPerNode: 2}, node: "a"},
-		"max_per_node reached":  {nodes: three[:1], placed: "x@c", want: Want{MaxPerNode: 1}, err: "no node takes p: c has 1 of max_per_node = 1"},
-		"of another group":      {nodes: three[:1], placed: "x@c", want: Want{MaxPerNode: 1, Group: "h"}, node: "c"},
-		"over max_per_node":     {nodes: three[:1], placed: "p@c", want: Want{MaxPerNode: 1}, node: "c"},
-		"spread over zones":     {nodes: zones, placed: "x@a", want: Want{Spread: "zone"}, node: "c"},
-		"then within a zone":    {nodes: zones, placed: "x@a y@c", want: Want{Spread: "zone"}, node: "b"},
-		"spread by nothing":     {nodes: three[:1], want: Want{Spread: "zone"}, err: "no node takes p: c has no label zone, by which the agents are spread"},
+		"full": {nodes: []Node{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}}, placed: "x@a",
+			node: "b"},
+		"all full": {nodes: []Node{{Name: "a", Capacity: 1}}, placed: "x@a",
+			err: "no node takes p: a is full, with 1 of 1 agents"},
+		"its own place counts": {nodes: []Node{{Name: "a", Capacity: 1}}, placed: "p@a", node: "a"},
+		"by share": {nodes: []Node{{Name: "a", Capacity: 2}, {Name: "b", Capacity: 100}},
+			placed: "x@a y@b z@b", want: Want{Group: "h"}, node: "b"},
+		"max_per_node": {nodes: three, placed: "x@a y@b z@b v@c", want: Want{MaxPerNode: 2}, node: "a"},
+		"max_per_node reached": {nodes: three[:1], placed: "x@c", want: Want{MaxPerNode: 1},
+			err: "no node takes p: c has 1 of max_per_node = 1"},
+		"of another group":   {nodes: three[:1], placed: "x@c", want: Want{MaxPerNode: 1, Group: "h"}, node: "c"},
+		"over max_per_node":  {nodes: three[:1], placed: "p@c", want: Want{MaxPerNode: 1}, node: "c"},
+		"spread over zones":  {nodes: zones, placed: "x@a", want: Want{Spread: "zone"}, node: "c"},
+		"then within a zone": {nodes: zones, placed: "x@a y@c", want: Want{Spread: "zone"}, node: "b"},
+		"spread by nothing": {nodes: three[:1], want: Want{Spread: "zone"},
+			err: "no node takes p: c has no label zone, by which the agents are spread"},
 		"spread only its group": {nodes: zones, placed: "x@c y@c", want: Want{Spread: "zone", Group: "h"}, node: "a"},
 	} {
 		f := NewFleet()
@@ -155,7 +163,8 @@ func TestModel(t *testing.T) {
 				case to == "" && why == "" && (mine == "" || takes[mine] || nodes[mine].Name == "" || err != nil):
 				case to == "" && why == "" && nodes[mine].State == Lost: // it ends there
 				case to == "" && why == "" && nodes[mine].State == Ready: // it is full, or has another reason to stay
-					if w.Node != "" && w.Node != mine || w.Labels != nil && nodes[mine].Labels["zone"] != w.Labels["zone"] {
+					if w.Node != "" && w.Node != mine ||
+						w.Labels != nil && nodes[mine].Labels["zone"] != w.Labels["zone"] {
 						t.Fatalf("%s stays on %s, want %+v", w.Path, mine, w)
 					}
 				case to == "" || why == "" || takes[mine] || to != chosen || err != nil || to == mine:
@@ -179,7 +188,8 @@ func TestModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for _, name := range []string{"a", "b", "c", "d", "e"} {
-					if got, want := f.On(name), count(func(_ string, p place) bool { return p.node == name }); got != want || got != len(f.PlacedOn(name)) {
+					got, want := f.On(name), count(func(_ string, p place) bool { return p.node == name })
+					if got != want || got != len(f.PlacedOn(name)) {
 						t.Fatalf("%d on %s, want %d", got, name, want)
 					}
 				}
@@ -232,9 +242,10 @@ func TestMove(t *testing.T) {
 		"pinned, and drained": {on: Node{State: Draining}, want: Want{Node: "a"}},
 		"other labels":        {want: Want{Labels: label("zone", "2")}, to: "b: a has no label zone"},
 		"labels of none":      {want: Want{Labels: label("zone", "3")}},
-		"spread":              {want: Want{Spread: "zone"}, to: "b: a has no label zone, by which the agents are spread"},
-		"over capacity":       {on: Node{Capacity: 1}},
-		"over max_per_node":   {want: Want{MaxPerNode: 1}},
+		"spread": {want: Want{Spread: "zone"},
+			to: "b: a has no label zone, by which the agents are spread"},
+		"over capacity":     {on: Node{Capacity: 1}},
+		"over max_per_node": {want: Want{MaxPerNode: 1}},
 	} {
 		f := NewFleet()
 		c.on.Name = "a"

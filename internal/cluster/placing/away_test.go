@@ -190,8 +190,8 @@ func TestNoNode(t *testing.T) {
 	})
 }
 
-// A start that comes to a node under another lease than the controller knows is refused, and the node gets no agents for
-// a while.
+// A start that comes to a node under another lease than the controller knows is refused, and the node gets no agents
+// for a while.
 func TestOldLease(t *testing.T) {
 	fleet(t, func(t *testing.T, s store.Store, c *controller, _, b, _ *node) {
 		known := b.held().Fence().Epoch

@@ -90,7 +90,8 @@ func TestLostSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if o := next.observe(t, "x"); o.Life != runtime.Unknown || !strings.Contains(o.Detail, "node a, which is lost") {
+		if o := next.observe(t, "x"); o.Life != runtime.Unknown ||
+			!strings.Contains(o.Detail, "node a, which is lost") {
 			t.Errorf("%+v", o)
 		}
 		given, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -104,7 +105,8 @@ func TestLostSession(t *testing.T) {
 		}
 		<-session.Done()
 		exit, o := session.Exit(), session.Observe()
-		if exit.Kind != supervisor.Lost || !errors.Is(exit.Err, runtime.ErrNodeLost) || !strings.Contains(exit.String(), "node a") {
+		if exit.Kind != supervisor.Lost || !errors.Is(exit.Err, runtime.ErrNodeLost) ||
+			!strings.Contains(exit.String(), "node a") {
 			t.Error(exit)
 		}
 		if o.Incarnation != 4 || o.Token != "x4" || o.Life != runtime.Dead || o.ExitedAt.IsZero() {
@@ -148,7 +150,8 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// What has ended in order can be started elsewhere at once, and what is left of it here is neither listed nor in the way.
+// What has ended in order can be started elsewhere at once, and what is left of it here is neither listed nor in the
+// way.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()

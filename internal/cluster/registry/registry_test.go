@@ -35,7 +35,8 @@ func TestInfo(t *testing.T) {
 		many[fmt.Sprint("l", i)] = ""
 	}
 	for want, i := range map[string]registry.Info{
-		"":                              {Address: "10.0.0.1:7946", Labels: map[string]string{"gpu": "", "topology/zone": "eu-1_a.b"}, Capacity: 100_000},
+		"": {Address: "10.0.0.1:7946", Capacity: 100_000,
+			Labels: map[string]string{"gpu": "", "topology/zone": "eu-1_a.b"}},
 		"expected HOST:PORT":            {Address: "10.0.0.1"},
 		"the capacity is -1":            {Address: "a:1", Capacity: -1},
 		"the capacity is 100001":        {Address: "a:1", Capacity: 100_001},
@@ -93,7 +94,8 @@ func TestLife(t *testing.T) {
 			}
 			lease, err := inner.Acquire(ctx, registry.LeaseOf("a"), time.Minute)
 			must(err)
-			info := registry.Info{Address: "10.0.0.1:7946", Labels: map[string]string{"gpu": "yes"}, Capacity: 5, Version: "1"}
+			info := registry.Info{Address: "10.0.0.1:7946", Labels: map[string]string{"gpu": "yes"}, Capacity: 5,
+				Version: "1"}
 			must(registry.Announce(ctx, s, "a", lease.Fence(), info))
 			must(registry.SetDraining(ctx, s, "a", true))
 			must(registry.SetDraining(ctx, s, "a", true))
@@ -152,7 +154,8 @@ func TestDamaged(t *testing.T) {
 	for name, value := range map[string]string{
 		"json": "{", "empty": "", "key": `{"name":"key","key":"AAAA"}`, "name": `{"name":"other","key":"` + strings.Repeat("A", 43) + `="}`,
 	} {
-		_, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: registry.Prefix + "/" + name, Value: []byte(value)}})
+		op := store.Op{Kind: store.Put, Key: registry.Prefix + "/" + name, Value: []byte(value)}
+		_, err := s.Apply(ctx, store.Fence{}, nil, []store.Op{op})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +221,8 @@ func TestFollow(t *testing.T) {
 			}
 			if i%100 == 50 { // more than a watch keeps
 				for range 10 {
-					if _, err := inner.Apply(t.Context(), store.Fence{}, nil, []store.Op{{Kind: store.Put, Key: "big", Value: make([]byte, store.MaxValue)}}); err != nil {
+					big := store.Op{Kind: store.Put, Key: "big", Value: make([]byte, store.MaxValue)}
+					if _, err := inner.Apply(t.Context(), store.Fence{}, nil, []store.Op{big}); err != nil {
 						t.Fatal(err)
 					}
 				}

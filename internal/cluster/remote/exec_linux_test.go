@@ -299,7 +299,8 @@ func TestExecFenced(t *testing.T) {
 				case <-time.After(testTimeout):
 					t.Fatal("it has no answer")
 				}
-				if !errors.Is(err, runtime.ErrFenced) && !errors.Is(err, runtime.ErrNodeLost) && !errors.Is(err, store.ErrFenced) {
+				if !errors.Is(err, runtime.ErrFenced) && !errors.Is(err, runtime.ErrNodeLost) &&
+					!errors.Is(err, store.ErrFenced) {
 					t.Error(err)
 				}
 				_, err = w.Exec(ctxOf(t), l, nil)

@@ -56,7 +56,8 @@ type pair struct {
 func newPair(t testing.TB) *pair {
 	f := clustertest.New(t)
 	p := &pair{
-		fleet: f, controller: f.Node(t, "n1"), other: f.Node(t, "n2"), fence: store.Fence{Lease: "controller", Epoch: 7},
+		fleet: f, controller: f.Node(t, "n1"), other: f.Node(t, "n2"),
+		fence: store.Fence{Lease: "controller", Epoch: 7},
 	}
 	p.epoch.Store(3)
 	return p

@@ -30,8 +30,8 @@ func (s *site) stop(id proc.Identity) {
 	})
 }
 
-// What an agent has started runs on when the daemon and its shim, or its keeper, were killed, as long as the deadline is
-// moved. At the deadline the guard ends it, and then itself.
+// What an agent has started runs on when the daemon and its shim, or its keeper, were killed, as long as the deadline
+// is moved. At the deadline the guard ends it, and then itself.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"proc", "tmux"} {
@@ -100,8 +100,8 @@ func TestPaused(t *testing.T) {
 // deafScript is agentScript of an agent that ignores SIGTERM.
 const deafScript = `trap "" TERM HUP; ` + agentScript
 
-// The agents of a shim that lives have their whole grace period, and end as without a guard. Those of one that hangs end
-// after it, too.
+// The agents of a shim that lives have their whole grace period, and end as without a guard. Those of one that hangs
+// end after it, too.
 func TestShimLives(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"proc", "tmux"} {
