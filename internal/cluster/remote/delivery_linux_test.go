@@ -131,15 +131,28 @@ func start(t testing.TB, r runtime.Runtime, l runtime.Launch) *session {
 	return s.(*session)
 }
 
-// until waits for a state of a session.
-func until(t testing.TB, s runtime.Session, what string, yes func(runtime.Observation) bool) runtime.Observation {
+// until waits for a state of a session. Only one caller waits for a session.
+func until(t testing.TB, rs runtime.Session, what string, yes func(runtime.Observation) bool) runtime.Observation {
 	t.Helper()
-	for late := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
+	s := rs.(*session)
+	s.mu.Lock()
+	if s.told == nil {
+		s.told = make(chan struct{}, 1)
+	}
+	s.mu.Unlock()
+	late := time.After(testTimeout)
+	for done := s.done; ; {
+		_, changed := s.r.c.current()
 		o := s.Observe()
 		if yes(o) {
 			return o
 		}
-		if time.Now().After(late) {
+		select {
+		case <-s.told:
+		case <-changed:
+		case <-done:
+			done = nil
+		case <-late:
 			t.Fatalf("never %s: %+v", what, o)
 		}
 	}
@@ -191,17 +204,13 @@ func TestLateStart(t *testing.T) {
 	w := newWay(t)
 	pair := w.connected(t)
 	link, _ := w.client.current()
-	pair.hold()
+	held := pair.hold()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := w.Start(context.Background(), sh("app/a", 1, forever))
 		failed <- err
 	}()
-	for sent := false; !sent; time.Sleep(time.Millisecond) {
-		pair.mu.Lock()
-		sent = len(pair.held) > 0
-		pair.mu.Unlock()
-	}
+	await(t, "the request", held)
 	pair.client.Close() // the server does not learn of it
 	await(t, "the loss of the connection", link.lost)
 	if err := <-failed; !errors.Is(err, runtime.ErrUnknown) {

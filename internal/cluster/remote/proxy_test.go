@@ -25,6 +25,7 @@ type proxied struct {
 	mu             sync.Mutex
 	held           []byte // from the client, since hold
 	holds          bool
+	holding        chan struct{} // closed when something is held
 }
 
 func newProxy(t testing.TB, to func() string) *proxy {
@@ -95,6 +96,9 @@ func (p *proxied) upward() {
 		p.mu.Lock()
 		holds := p.holds
 		if holds {
+			if len(p.held) == 0 && n > 0 {
+				close(p.holding)
+			}
 			p.held = append(p.held, buf[:n]...)
 		} else if _, e := p.server.Write(buf[:n]); e != nil {
 			err = e
@@ -109,11 +113,13 @@ func (p *proxied) upward() {
 	}
 }
 
-// hold keeps what the client sends from now on, also after it has left.
-func (p *proxied) hold() {
+// hold keeps what the client sends from now on, also after it has left. It is called once. The channel is closed when
+// something was sent.
+func (p *proxied) hold() (held <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holds = true
+	p.holds, p.holding = true, make(chan struct{})
+	return p.holding
 }
 
 // release passes on what was held. The error is that of the connection to the server.

@@ -30,6 +30,7 @@ type session struct {
 	wanted     string        // opStop or opKill; empty if neither
 	grace      time.Duration // with a stop, if it is longer than the grace period
 	cancelStop context.CancelFunc
+	told       chan struct{} // gets a token with each state; nil but in tests
 }
 
 var (
@@ -71,6 +72,12 @@ func (s *session) apply(l *link, st *message.State) {
 	if s.hasEnded() {
 		return
 	}
+	defer func() {
+		select {
+		case s.told <- struct{}{}:
+		default:
+		}
+	}()
 	before := s.obs
 	s.obs, s.known = s.r.observation(st, time.Now()), l
 	if s.obs.Life == runtime.Unknown { // the node does not know it itself
