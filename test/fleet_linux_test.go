@@ -19,9 +19,7 @@ import (
 
 // Fleets of several machines. They have an etcd with three members in common.
 func TestFleet(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.Start(t, etcdtest.Options{})
-	for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
+	inFleets(t, etcdtest.Options{}, map[string]func(*testing.T, *etcdtest.Cluster){
 		"joined":          testFleetJoined,
 		"planned":         testFleetPlanned,
 		"ended twice":     testFleetEndedTwice,
@@ -34,12 +32,7 @@ func TestFleet(t *testing.T) {
 		"without a store": testFleetWithoutStore,
 		"ended alone":     testFleetEndedAlone,
 		"ended starting":  testFleetEndedWhileStarting,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, c)
-		})
-	}
+	})
 }
 
 // Machines become nodes in three ways. Then each of them answers as the controller does.

@@ -56,6 +56,18 @@ const (
 	moved = leaseTTL + stopGrace + 30*time.Second
 )
 
+// inFleets runs tests in parallel, each with a fleet of its own. They have an etcd in common.
+func inFleets(t *testing.T, o etcdtest.Options, tests map[string]func(*testing.T, *etcdtest.Cluster)) {
+	t.Parallel()
+	c := etcdtest.Start(t, o)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
 // newMachines makes a fleet with a calm, a parental and a stubborn agent, and others. No machine is a node yet.
 func newMachines(t *testing.T, c *etcdtest.Cluster, n int, others ...string) *machines {
 	t.Helper()

@@ -16,9 +16,7 @@ import (
 
 // Agents run on other nodes than that of the controller.
 func TestPlaced(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
-	for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
+	inFleets(t, etcdtest.Options{Members: 1}, map[string]func(*testing.T, *etcdtest.Cluster){
 		"one node":     testPlacedOnNode,
 		"controller":   testPlacedControllerLost,
 		"drained":      testPlacedDrained,
@@ -31,12 +29,7 @@ func TestPlaced(t *testing.T) {
 		"wrapped":      testPlacedWrapped,
 		"other files":  testPlacedOtherFiles,
 		"damaged":      testPlacedDamaged,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, c)
-		})
-	}
+	})
 }
 
 // placed makes a fleet with agents that may not run on the controller, n1.
@@ -47,6 +40,14 @@ func placed(t *testing.T, c *etcdtest.Cluster, n int, keys string) (*machines, s
 		one.rewrite(m.toml)
 	}
 	return m, "away"
+}
+
+// placedInZone starts a fleet of three with such an agent, which runs on one of the last two.
+func placedInZone(t *testing.T, c *etcdtest.Cluster) (m *machines, first *machine, away string) {
+	t.Helper()
+	m, away = placed(t, c, 3, `labels = { zone = "eu" }`)
+	m.startWith("zone=eu")
+	return m, m.all[0], away
 }
 
 // startWith starts all machines; those but the first one have a label.
@@ -147,9 +148,7 @@ func testPlacedOnNode(t *testing.T, c *etcdtest.Cluster) {
 
 // Agents on other nodes go on, whatever happens to the controller.
 func testPlacedControllerLost(t *testing.T, c *etcdtest.Cluster) {
-	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
-	m.startWith("zone=eu")
-	first := m.all[0]
+	m, first, away := placedInZone(t, c)
 	l := m.awaitLife(away, m.except(first)...)
 	m.awaitOn(first)
 	before := first.printedEvents()
@@ -181,9 +180,7 @@ func testPlacedControllerLost(t *testing.T, c *etcdtest.Cluster) {
 
 // A node that is drained, or whose daemon is stopped, gives away its agents.
 func testPlacedDrained(t *testing.T, c *etcdtest.Cluster) {
-	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
-	m.startWith("zone=eu")
-	first := m.all[0]
+	m, first, away := placedInZone(t, c)
 	l := m.awaitLife(away, m.except(first)...)
 	lives := m.last()
 	from, to := m.pair(l)
@@ -326,9 +323,7 @@ func testPlacedRemoved(t *testing.T, c *etcdtest.Cluster) {
 
 // A node with agents is lost, or cut off from the store.
 func testPlacedLost(t *testing.T, c *etcdtest.Cluster) {
-	m, away := placed(t, c, 3, `labels = { zone = "eu" }`)
-	m.startWith("zone=eu")
-	first := m.all[0]
+	m, first, away := placedInZone(t, c)
 	lives := m.last()
 	for _, how := range []func(*machine){(*machine).kill, (*machine).cut} {
 		l := m.awaitLife(away, m.except(first)...)

@@ -18,18 +18,11 @@ import (
 
 // Command lines of language models run on another node than the controller.
 func TestPlacedCalls(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.Start(t, etcdtest.Options{Members: 1})
-	for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
+	inFleets(t, etcdtest.Options{Members: 1}, map[string]func(*testing.T, *etcdtest.Cluster){
 		"session files": testPlacedSession,
 		"lost":          testPlacedSessionLost,
 		"exports":       testPlacedExports,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, c)
-		})
-	}
+	})
 }
 
 // placedCodex is a codex that keeps a file of its session in the directory of the project. It calls the model for each

@@ -30,71 +30,67 @@ func (s *site) stop(id proc.Identity) {
 	})
 }
 
-// What an agent has started runs on when the daemon and its shim, or its keeper, were killed, as long as the deadline
-// is moved. At the deadline the guard ends it, and then itself.
-func TestShimKilled(t *testing.T) {
+// inRuntimes runs a test with a site of its own for each kind of runtime.
+func inRuntimes(t *testing.T, test func(t *testing.T, s *site, kind string)) {
 	t.Parallel()
 	for _, kind := range []string{"proc", "tmux"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			begin := s.lease.Now()
-			stop := s.lease.Keep(ttl)
-			k := s.keep()
-			f := s.start(kind, agentScript)
-			s.kill(f.shim)
-			all := f.descendants()
-			if kind == "proc" {
-				s.gone(f.agent)
-			} else {
-				all = append(all, f.agent)
-			}
-			deadline.Wait(nil, begin.Add(ttl+ttl/2)) // the first deadline that the guard has read has passed
-			s.lease.MustRun(all...)
-			until := stop()
-			s.lease.AwaitDeaths(until, until.Add(grace+killTime), all...)
-			s.gone(k.current())
+			test(t, newSite(t), kind)
 		})
 	}
+}
+
+// What an agent has started runs on when the daemon and its shim, or its keeper, were killed, as long as the deadline
+// is moved. At the deadline the guard ends it, and then itself.
+func TestShimKilled(t *testing.T) {
+	inRuntimes(t, func(t *testing.T, s *site, kind string) {
+		begin := s.lease.Now()
+		stop := s.lease.Keep(ttl)
+		k := s.keep()
+		f := s.start(kind, agentScript)
+		s.kill(f.shim)
+		all := f.descendants()
+		if kind == "proc" {
+			s.gone(f.agent)
+		} else {
+			all = append(all, f.agent)
+		}
+		deadline.Wait(nil, begin.Add(ttl+ttl/2)) // the first deadline that the guard has read has passed
+		s.lease.MustRun(all...)
+		until := stop()
+		s.lease.AwaitDeaths(until, until.Add(grace+killTime), all...)
+		s.gone(k.current())
+	})
 }
 
 // A shim that is killed after the deadline, in the grace period of its agent, leaves nothing either.
 func TestShimKilledLater(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"proc", "tmux"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			until := s.lease.Renew(ttl)
-			s.keep()
-			f := s.start(kind, agentScript)
-			s.gone(f.agent) // it does not ignore the signal
-			s.lease.MustRun(f.descendants()...)
-			s.kill(f.shim)
-			s.lease.AwaitDeaths(until, until.Add(grace+killTime), f.descendants()...)
-		})
-	}
+	inRuntimes(t, func(t *testing.T, s *site, kind string) {
+		until := s.lease.Renew(ttl)
+		s.keep()
+		f := s.start(kind, agentScript)
+		s.gone(f.agent) // it does not ignore the signal
+		s.lease.MustRun(f.descendants()...)
+		s.kill(f.shim)
+		s.lease.AwaitDeaths(until, until.Add(grace+killTime), f.descendants()...)
+	})
 }
 
 // A guard that was paused over the deadline acts right after that.
 func TestPaused(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"proc", "tmux"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			until := s.lease.Renew(ttl)
-			k := s.keep()
-			f := s.start(kind, agentScript)
-			s.stop(k.current())
-			s.kill(f.shim)
-			deadline.Wait(nil, until.Add(grace+killTime))
-			s.lease.MustRun(f.descendants()...)
-			now := s.lease.Now()
-			exectest.Signal(t, k.current().PID, unix.SIGCONT)
-			s.lease.AwaitDeaths(now, now.Add(killTime), f.descendants()...)
-		})
-	}
+	inRuntimes(t, func(t *testing.T, s *site, kind string) {
+		until := s.lease.Renew(ttl)
+		k := s.keep()
+		f := s.start(kind, agentScript)
+		s.stop(k.current())
+		s.kill(f.shim)
+		deadline.Wait(nil, until.Add(grace+killTime))
+		s.lease.MustRun(f.descendants()...)
+		now := s.lease.Now()
+		exectest.Signal(t, k.current().PID, unix.SIGCONT)
+		s.lease.AwaitDeaths(now, now.Add(killTime), f.descendants()...)
+	})
 }
 
 // deafScript is agentScript of an agent that ignores SIGTERM.
