@@ -39,7 +39,7 @@ func (k *core) ended(c *child, exit Exit) {
 		k.cancel(c)
 	}
 	if retries(exit) && k.op != opDown && !k.stoppedNext(c) {
-		k.tellExit(c, exit, uptime, k.retryDecision(exit))
+		k.tellExit(c, exit, uptime, k.retryDecision(c, exit))
 		k.retry(c, exit)
 		return
 	}
@@ -107,7 +107,7 @@ func (k *core) stoppedNext(c *child) bool {
 	return k.op == opGroup && k.phase == stopping && c.seq >= k.from.seq
 }
 
-// minRetry is the least delay of a retry.
+// minRetry is the least time from a start to a retry.
 const minRetry = time.Second
 
 // retries reports whether an exit says when to try again.
@@ -117,9 +117,10 @@ func retries(exit Exit) bool {
 }
 
 // retryDecision returns the decision about a child whose exit says when to try again.
-func (k *core) retryDecision(exit Exit) Decision {
+func (k *core) retryDecision(c *child, exit Exit) Decision {
 	e, _ := errors.AsType[*RetryError](exit.Err)
-	return Decision{Action: RestartIt, Reason: ReasonRetry, Delay: max(minRetry, e.At.Sub(k.epoch)-k.now)}
+	delay := max(0, c.began+minRetry-k.now, e.At.Sub(k.epoch)-k.now)
+	return Decision{Action: RestartIt, Reason: ReasonRetry, Delay: delay}
 }
 
 // retry makes c, which does not run, wait for the time that its exit says. Its start is not counted.
@@ -128,7 +129,7 @@ func (k *core) retry(c *child, exit Exit) {
 		w.takeBack(k.now, l)
 		c.counted = false
 	}
-	d := k.retryDecision(exit)
+	d := k.retryDecision(c, exit)
 	k.set(c, Restarting, d.Reason)
 	k.timer(c, d.Delay)
 	if !k.alone() {
@@ -189,7 +190,7 @@ func (k *core) startFailed(c *child, exit Exit) {
 		k.proceedDown()
 	case retries(exit):
 		by := c.origin
-		k.tellFailed(c, err, k.retryDecision(exit))
+		k.tellFailed(c, err, k.retryDecision(c, exit))
 		k.tellStart(c, failed)
 		k.retry(c, exit)
 		if by == originGroup && k.alone() {

@@ -64,7 +64,7 @@ var (
 // wraps one, the child is started at At, whatever its Restart is, and the start that failed
 // counts for no limit and no backoff. Retry and Reset start it earlier.
 //
-// The first try comes after at least a second, so that a time in the past makes no busy loop.
+// The next start comes at least a second after the last one, so that a time in the past makes no busy loop.
 type RetryError struct {
 	At  time.Time
 	Err error // why; may be nil

@@ -59,7 +59,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A time in the past makes no busy loop, and a failure after a retry is delayed and counted as the first.
+// A time in the past makes no busy loop, and none has to wait that has run for a second. A failure after a retry is
+// delayed and counted as the first.
 func TestRetryInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
@@ -70,6 +71,12 @@ func TestRetryInThePast(t *testing.T) {
 				case 1, 2:
 					return quota(-time.Hour)
 				case 3:
+					time.Sleep(300 * time.Millisecond)
+					return quota(-time.Hour)
+				case 4:
+					time.Sleep(10 * time.Second)
+					return quota(-time.Hour)
+				case 5:
 					return errBoom
 				}
 				return idle(ctx)
@@ -81,7 +88,8 @@ func TestRetryInThePast(t *testing.T) {
 		defer func() { s.Stop(); s.Wait() }()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if expected := []time.Duration{0, time.Second, 2 * time.Second, 62 * time.Second}; !slices.Equal(starts, expected) {
+		expected := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 13 * time.Second, 73 * time.Second}
+		if !slices.Equal(starts, expected) {
 			t.Errorf("started at %v, expected %v", starts, expected)
 		}
 		if info, err := s.Child("a"); err != nil || info.Restarts != 1 {
