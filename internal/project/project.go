@@ -100,7 +100,7 @@ func (p Project) Tmux() string  { return filepath.Join(p.State, "tmux") }
 func (p Project) Log() string   { return filepath.Join(p.State, "daemon.log") }
 func (p Project) lock() string  { return filepath.Join(p.State, lockName) }
 
-// RunRequests returns the directory of run requests for agents with an Aidefile.
+// RunRequests returns the directory of package runfiles, with the requests of runs of Aidefiles for example.
 func (p Project) RunRequests() string { return filepath.Join(p.State, "aide") }
 
 // Jobs returns the directory of the slots of runs of orders.

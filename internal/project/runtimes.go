@@ -24,7 +24,8 @@ func (p Project) OpenRuntimes(ctx context.Context, tree *spec.Tree, l *slog.Logg
 	output func(string, uint64, proc.Line)) (all []runtime.Runtime, end func() error, err error) {
 	until := p.Deadline()
 	shims, err := shim.Open(shim.Options{
-		Dir: p.Slots(), Deadline: until, PerShim: tree.Patrol.PerShim, Output: output, Logger: l,
+		Dir: p.Slots(), Files: p.RunRequests(), Deadline: until, PerShim: tree.Patrol.PerShim, Output: output,
+		Logger: l,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -97,6 +97,23 @@ type Launch struct {
 	// Program has the agent, by its path, instead of a command; nil if it is a command. Only "proc"
 	// supports it.
 	Program *spec.Program
+	// Files are written before the incarnation starts, into the directory of the agent that proc.EnvFiles names to it;
+	// nil if there are none. Only "proc" supports them.
+	Files *Files `json:",omitempty"`
+}
+
+// Files are files of an agent, which package runfiles keeps, by names without a directory.
+type Files struct {
+	Write  map[string][]byte
+	Remove []string // what an earlier incarnation has written
+}
+
+// FileReader is a Runtime that supports Launch.Files.
+type FileReader interface {
+	// ReadFile returns a file in the directory of an agent, if that is the one of an incarnation, or of any if its
+	// number is 0. The error wraps fs.ErrNotExist if there is none, ErrUnknown while the machine with it does not
+	// answer, and ErrNodeLost if that is lost.
+	ReadFile(ctx context.Context, path string, incarnation uint64, name string) ([]byte, error)
 }
 
 // Limits bound an incarnation with all its descendants if control groups with the needed

@@ -29,6 +29,7 @@ const (
 	EnvIncarnation = EnvPrefix + "INCARNATION" // number of the incarnation
 	EnvSocket      = EnvPrefix + "SOCKET"      // socket of its daemon
 	EnvToken       = EnvPrefix + "TOKEN"       // proves that a caller is this incarnation
+	EnvFiles       = EnvPrefix + "FILES"       // directory of the files of runtime.Launch, if it has some
 )
 
 // EnvFake is set only below a run with fakes of command lines, and tells these what they play.

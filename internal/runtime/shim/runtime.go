@@ -35,6 +35,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/runfiles"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 	"github.com/coppice-dev/coppice/internal/spec"
@@ -53,6 +54,8 @@ type Options struct {
 	// Deadline is a file of package deadline, which exists; empty if there is none. All shims end their agents at
 	// that deadline, those of earlier runtimes, too.
 	Deadline string
+	// Files is a directory of package runfiles, which is created if necessary; if it is empty, launches have no files.
+	Files string
 	// WithoutGroups disables control groups.
 	WithoutGroups bool
 	// Output, if not nil, gets each line of each agent. The calls for an agent are sequential
@@ -69,6 +72,7 @@ type Runtime struct {
 	*slots.Table[*slot]
 	exe     string
 	expiry  string // Options.Deadline
+	files   runfiles.Dir
 	output  func(string, uint64, proc.Line)
 	log     *slog.Logger
 	sweeper proc.Sweeper
@@ -99,7 +103,7 @@ func Open(o Options) (*Runtime, error) {
 
 // newRuntime returns a Runtime that is not connected to any shim yet, and knows no control groups.
 func newRuntime(o Options) (*Runtime, error) {
-	r := &Runtime{exe: o.Executable, expiry: o.Deadline, output: o.Output, log: o.Logger}
+	r := &Runtime{exe: o.Executable, expiry: o.Deadline, files: runfiles.Dir(o.Files), output: o.Output, log: o.Logger}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

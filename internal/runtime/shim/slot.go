@@ -309,6 +309,10 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	if l.Token == "" {
 		l.Token = rand.Text()
 	}
+	l, files, err := s.withFiles(l)
+	if err != nil {
+		return nil, err
+	}
 	packed, err := wire.NewLaunch(l)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrCommand, err)
@@ -321,16 +325,24 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	defer s.settle()
 	s.r.groups.enable()
 	for tries := 0; ; tries++ {
-		request.Launch, request.Again = packed, 0
-		link, running, err := s.open(ctx, &request)
+		if request.Launch, request.Again = packed, 0; files != nil {
+			s.dropIdle() // a new link tells the state of the slot, in which nothing may run when they are written
+		}
+		link, has, err := s.open(ctx, &request)
 		if err != nil {
 			return nil, err
+		}
+		if has == slotFree {
+			if err := s.writeFiles(l.Incarnation, files); err != nil {
+				s.park(link)
+				return nil, err
+			}
 		}
 		s.listen()
 		ses := newSession(s, l.Incarnation)
 		ses.grace = max(0, l.Grace)
 		ses.connect(link)
-		if running {
+		if has == slotHasIt {
 			ses.watch(link, true) // sets the state
 			return ses, nil
 		}
@@ -373,45 +385,60 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	}
 }
 
-// open connects to the shim of the slot, and starts one if there is none. running means that the
-// shim has carried out the request already, before the connection of the request was lost.
-func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, running bool, err error) {
+// found is what a start has found in its slot.
+type found uint8
+
+const (
+	slotFree  found = iota
+	slotHasIt       // the shim has carried out the start already, before the connection of the request was lost
+	slotTaken       // the shim will refuse the start, as it serves another incarnation
+)
+
+// open connects to the shim of the slot, and starts one if there is none.
+func (s *slot) open(ctx context.Context, request *wire.Message) (l *link, has found, err error) {
 	if l := s.unpark(); l != nil {
-		return l, false, nil
+		return l, slotFree, nil
 	}
 	if err := wire.MakeDir(s.dir); err != nil {
-		return nil, false, err
+		return nil, slotFree, err
 	}
 	if err := slots.Restore(s.dir); err != nil {
 		s.r.log.Warn("an earlier log is lost", "path", s.path, "error", err)
 	}
 	l, st, lock, err := s.find(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, slotFree, err
 	}
 	if lock != nil {
 		defer lock.Close()
 		if st, err = s.conclude(ctx); err != nil {
-			return nil, false, err
+			return nil, slotFree, err
 		}
 		if st.Token == request.Token {
-			return nil, false, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
+			return nil, slotFree, fmt.Errorf("%w: %w", supervisor.ErrNotReady, st.End.Exit().Err)
 		}
 		if request.Incarnation <= st.Incarnation && !request.Launch.ResetNumbering {
-			return nil, false, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale,
+			return nil, slotFree, fmt.Errorf("%w: the last incarnation of the slot is %d", runtime.ErrStale,
 				st.Incarnation)
 		}
 		if l, err = s.spawn(ctx, &request.Launch.Launch, lock); err != nil {
-			return nil, false, err
+			return nil, slotFree, err
 		}
 	} else {
 		s.setShim(st.Shim)
 	}
 	if s.r.Ctx.Err() != nil {
 		l.close(slots.ErrClosed)
-		return nil, false, slots.ErrClosed
+		return nil, slotFree, slots.ErrClosed
 	}
-	return l, st.Incarnation == request.Incarnation && st.Token == request.Token, nil
+	switch {
+	case st.Incarnation == request.Incarnation && st.Token == request.Token:
+		has = slotHasIt
+	case lock == nil && st.Incarnation > 0 && (st.End == nil ||
+		request.Incarnation <= st.Incarnation && !request.Launch.ResetNumbering):
+		has = slotTaken
+	}
+	return l, has, nil
 }
 
 // Adopt creates a session of the last incarnation.
@@ -455,6 +482,7 @@ func (s *slot) Remove(ctx context.Context) error {
 	err := s.remove(ctx)
 	if err == nil {
 		s.r.owners.remove(s)
+		err = s.removeFiles()
 	}
 	return err
 }

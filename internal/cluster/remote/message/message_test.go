@@ -61,9 +61,10 @@ func full(t *testing.T) runtime.Launch {
 		User: me, Log: runtime.Log{MaxSize: 9, Keep: 10},
 		Program: &spec.Program{Key: "key", Bundle: []byte("\x00bundle\xff")}, Home: "/home", Lease: 11,
 		Inherited: []string{"PATH"},
+		Files:     &runtime.Files{Write: map[string][]byte{"a": []byte("\x00\xff"), "b": {}}, Remove: []string{"c"}},
 	}
 	for _, v := range []reflect.Value{reflect.ValueOf(l), reflect.ValueOf(l.Limits), reflect.ValueOf(l.Ready),
-		reflect.ValueOf(*l.Paths), reflect.ValueOf(l.Log)} {
+		reflect.ValueOf(*l.Paths), reflect.ValueOf(l.Log), reflect.ValueOf(*l.Files)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {
 				t.Fatalf("%s has no value here: does it cross to another node?", v.Type().Field(i).Name)
