@@ -42,7 +42,8 @@ type machine struct {
 	unreachable     bool // for other nodes
 	mute            bool // the answers to starts by other nodes are lost
 	commands        []string
-	removed         []string // paths of agents
+	files           map[string]uint64 // incarnations whose files these are, by path
+	removed         []string          // paths of agents
 }
 
 type slot struct {
@@ -157,6 +158,16 @@ func (m *machine) Removed() ([]string, error) {
 	return m.removed, nil
 }
 
+// ReadFile returns the name of a file.
+func (m *machine) ReadFile(_ context.Context, path string, incarnation uint64, name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[path] != incarnation {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(name), nil
+}
+
 // Exec notes a command. "wait" waits for the end of ctx.
 func (m *machine) Exec(ctx context.Context, l runtime.Launch, _ func(proc.Line)) ([]string, error) {
 	m.mu.Lock()
@@ -216,6 +227,13 @@ func (a away) reach() error {
 		return fmt.Errorf("%w: node %s does not answer", runtime.ErrUnknown, a.name)
 	}
 	return nil
+}
+
+func (a away) ReadFile(ctx context.Context, path string, incarnation uint64, name string) ([]byte, error) {
+	if err := a.reach(); err != nil {
+		return nil, err
+	}
+	return a.machine.ReadFile(ctx, path, incarnation, name)
 }
 
 func (a away) Start(ctx context.Context, l runtime.Launch) (runtime.Session, error) {

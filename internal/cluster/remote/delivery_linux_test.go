@@ -31,7 +31,7 @@ type way struct {
 
 func newWay(t *testing.T) *way {
 	w := &way{pair: newPair(t)}
-	local := openShim(t, shim.Options{Dir: slotsDir(t)})
+	local := openShim(t, shim.Options{Dir: slotsDir(t), Files: t.TempDir()})
 	s, address := w.serve(t, local)
 	w.proxy = newProxy(t, func() string { return address })
 	w.address = w.proxy.address

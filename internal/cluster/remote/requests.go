@@ -34,7 +34,7 @@ func (c *conn) carryOut(ctx context.Context, req *message.Request) *outgoing {
 
 func (c *conn) do(ctx context.Context, req *message.Request, o *outgoing) (err error) {
 	switch req.Op {
-	case message.OpList, message.OpRemoved, message.OpPeek, message.OpScreen, message.OpLog:
+	case message.OpList, message.OpRemoved, message.OpPeek, message.OpScreen, message.OpLog, message.OpFile:
 		select {
 		case c.lookups <- struct{}{}:
 			defer func() { <-c.lookups }()
@@ -52,6 +52,9 @@ func (c *conn) do(ctx context.Context, req *message.Request, o *outgoing) (err e
 		return c.query(ctx, req, o)
 	case message.OpLog:
 		o.Log, err = c.s.readLog(ctx, req)
+		return err
+	case message.OpFile:
+		o.Data, err = c.s.readFile(ctx, req)
 		return err
 	case message.OpStart:
 		o.of, err = c.s.start(ctx, req)

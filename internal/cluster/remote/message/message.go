@@ -32,7 +32,8 @@ const (
 	OpActivity   = "activity" // answered by Age and State
 	OpFollow     = "follow"   // answered by More whenever the log has grown, until the incarnation has ended
 	OpUnfinished = "unfinished"
-	OpLog        = "log" // Log; answered by Log
+	OpLog        = "log"  // Log; answered by Log
+	OpFile       = "file" // Name; answered by Data
 
 	OpStart  = "start"  // Launch; answered by State, which is watched from then on
 	OpAdopt  = "adopt"  // the same, without a launch
@@ -81,6 +82,7 @@ type Request struct {
 	Earlier int           `json:"earlier,omitempty"`
 	Log     *LogStart     `json:"log,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
+	Name    string        `json:"name,omitempty"` // of a file
 }
 
 // MaxRefs is the number of Refs that one request may have.
@@ -99,6 +101,7 @@ type Answer struct {
 	Age     *time.Duration `json:"age,omitempty"`    // of the last activity; nil if there is none
 	Log     *LogPart       `json:"log,omitempty"`
 	Output  []Line         `json:"output,omitempty"`
+	Data    []byte         `json:"data,omitempty"` // of a file
 }
 
 // State is a runtime.Observation that is sent.
