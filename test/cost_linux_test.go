@@ -172,8 +172,8 @@ test -e ok
 	a.touch("ok")
 	a.do("start", "a") // a chain of its own
 	a.awaitState("t/a", "stopped")
-	if q := request(); q.Spent != 0 || q.Sessions["s"]["opus"].Input != 400 {
-		t.Errorf("after a success: %+v", q)
+	if q := request(); q.Spent != 0 || q.Sessions["s"]["opus"].Input != 300 {
+		t.Errorf("the run of another chain: %+v", q)
 	}
 	a.wantCosts(4, 0, 410)
 }

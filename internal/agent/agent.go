@@ -42,6 +42,9 @@ type Options struct {
 	Starts    StartLog
 	// Prepare completes the launch of an incarnation; it may be nil.
 	Prepare func(a *spec.Agent, l *runtime.Launch)
+	// Files returns the files of an incarnation that is about to start; nil if it has none. Its error fails the start.
+	// It may be nil.
+	Files func(ctx context.Context, path string) (*runtime.Files, error)
 	// Environ returns the environment of an incarnation, made of what the agent declares; it may be nil.
 	Environ func(path string, declared []string) ([]string, error)
 	// Classify returns the exit of an incarnation, which may have reported more about its end than its exit code

@@ -92,6 +92,10 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 	if m.Drains.Stops(path) || m.Fleet().Suspends(path) {
 		return nil, supervisor.ErrIgnore
 	}
+	files, err := s.files(ctx, path)
+	if err != nil {
+		return nil, err
+	}
 	m.Starts.AwaitEarlier(ctx, path, h.who.Incarnation)
 	token, err := m.begin(ctx, h.who)
 	if err != nil {
@@ -101,6 +105,7 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 	if h.env = l.Env; err != nil {
 		return nil, err
 	}
+	l.Files = files
 	for _, l := range m.Listeners {
 		if l.Launch != nil {
 			l.Launch(h.who, s.agent)
@@ -110,6 +115,14 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 		return nil, err
 	}
 	return s.startIn(ctx, h, l)
+}
+
+// files returns the files of an incarnation.
+func (s *starter) files(ctx context.Context, path string) (*runtime.Files, error) {
+	if s.m.Files == nil {
+		return nil, nil
+	}
+	return s.m.Files(ctx, path)
 }
 
 // placer is a runtime of several machines.

@@ -23,7 +23,7 @@ func newAgents(c *Controller) *agent.Manager {
 		Fleet: func() agent.Fleet { return agentFleet{c.fleet()} },
 		Once:  c.opts.Once, Started: c.started, Socket: c.opts.Socket, Admit: c.opts.Admit, Output: c.opts.Output,
 		Listeners: c.listeners(), Drains: c.drains, Starts: c.journal, Prepare: c.prepare,
-		Environ: c.environ, Classify: quotaAgents{c}.exit, Stopper: c.stopper,
+		Environ: c.environ, Files: c.triggers.LaunchFiles, Classify: quotaAgents{c}.exit, Stopper: c.stopper,
 	})
 }
 
@@ -110,8 +110,8 @@ func (c *Controller) listeners() []agent.Listener {
 func (c *Controller) prepare(a *spec.Agent, l *runtime.Launch) {
 	l.Env = append(l.Env, pool.InstanceEnviron(a.Instance)...)
 	if a.Aide != nil {
-		argv, secrets := c.triggers.Launch(l.Path, a.Aide)
-		l.Argv, l.Env = argv, append(l.Env, secrets...)
+		argv, env := c.triggers.Launch(a.Aide)
+		l.Argv, l.Env = argv, append(l.Env, env...)
 	}
 	if a.Pipeline != nil {
 		l.Argv = c.workers.Argv(l.Path)

@@ -79,7 +79,7 @@ type Options struct {
 	// from scratch instead of from the store, and the tree ends when no agent runs or
 	// will run again. Agents that are running already are adopted nevertheless.
 	Once bool
-	// Work is the directory of the files of runs of Aidefiles and of workers of pipelines; empty if there is none.
+	// Work is the directory of the files of workers of pipelines; empty if there is none.
 	Work string
 	// Sandbox says that the project is tried out: it takes no ports of the project, and tells nobody.
 	Sandbox bool
@@ -320,7 +320,7 @@ func (c *Controller) open(ctx context.Context) (err error) {
 	if err := c.control.Restore(ctx); err != nil {
 		return err
 	}
-	if err := c.triggers.RestoreIssues(ctx); err != nil {
+	if err := c.triggers.Restore(ctx); err != nil {
 		return err
 	}
 	c.status = newStatus(c)

@@ -63,8 +63,6 @@ func needsController(a *spec.Agent) string {
 	switch {
 	case a.Program != nil:
 		return "a Sage program"
-	case a.Aide != nil:
-		return "an Aidefile"
 	case a.Pipeline != nil:
 		return "a pipeline"
 	}

@@ -76,10 +76,7 @@ func newApplier(c *Controller, f *fleet.Fleet) *reconcile.Applier {
 			c.agents.Forget(path)
 			c.health.Forget(path)
 		},
-		Discard: func(ctx context.Context, path string) {
-			hands{c}.removeSlots(ctx, path, nil)
-			c.triggers.RemoveFiles(path)
-		},
+		Discard: func(ctx context.Context, path string) { hands{c}.removeSlots(ctx, path, nil) },
 	})
 }
 

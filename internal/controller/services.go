@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/notice"
 	"github.com/coppice-dev/coppice/internal/pipeline/workers"
 	"github.com/coppice-dev/coppice/internal/question"
+	"github.com/coppice-dev/coppice/internal/runtime/runfiles"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/internal/task"
 	"github.com/coppice-dev/coppice/internal/task/condition"
@@ -80,7 +81,7 @@ func (c *Controller) openWork(ctx context.Context) (err error) {
 // newWorkers returns the workers of the pipelines of a controller.
 func newWorkers(c *Controller) *workers.Workers {
 	return &workers.Workers{
-		Logger: c.opts.Logger, Dir: c.triggers.DirOf, Tree: func() *spec.Tree { return c.fleet().File },
+		Logger: c.opts.Logger, Dir: runfiles.Dir(c.opts.Work).Of, Tree: func() *spec.Tree { return c.fleet().File },
 		Fleet: func() *spec.Tree { return c.fleet().Tree },
 		Agent: func(path string) *spec.Agent { return c.fleet().Agents[path] },
 		Nodes: func(ctx context.Context, path string) (all []workers.Worker, err error) {

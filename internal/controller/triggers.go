@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agent"
@@ -10,6 +12,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/aidefile/trigger"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/reconcile/fleet"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/spec"
 	"github.com/coppice-dev/coppice/supervisor"
 )
@@ -22,7 +25,7 @@ var _ trigger.Agents = triggerAgents{}
 // newTriggers returns the triggers of the agents of a controller.
 func newTriggers(c *Controller) *trigger.Manager {
 	return trigger.New(trigger.Options{
-		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Dir: c.opts.Work,
+		Store: c.opts.Store, Log: c.log, Logger: c.opts.Logger, Agents: triggerAgents{c}, Files: runFiles{c},
 		Once: c.opts.Once, Go: c.background.run, Stopping: c.down, LastStatus: lastStatus, Ledger: c.costs,
 		LogUnexpected: c.applier.LogUnexpected,
 	})
@@ -113,18 +116,34 @@ func (a triggerAgents) Hold(path string, why supervisor.Reason) {
 }
 
 // Release is part of trigger.Agents.
-func (a triggerAgents) Release(path string) bool {
+func (a triggerAgents) Release(path string) {
 	above, id, _ := cutLast(path)
 	sup := a.c.tree.Find(above)
 	if sup == nil {
-		return false
+		return
 	}
 	if _, err := sup.Child(id); !errors.Is(err, supervisor.ErrNotFound) {
-		return false
+		return
 	}
 	a.c.agents.Forget(path)
 	for _, place := range a.c.opts.Runtimes {
 		a.c.agents.Remove(a.c.background.ctx, place, path)
 	}
-	return true
 }
+
+// runFiles are the files of the last runs of a controller's agents.
+type runFiles struct{ c *Controller }
+
+var _ trigger.Files = runFiles{}
+
+// ReadFile is part of trigger.Files.
+func (r runFiles) ReadFile(ctx context.Context, path, name string) ([]byte, error) {
+	files, ok := r.c.agents.Runtimes()[spec.Proc.String()].(runtime.FileReader)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return files.ReadFile(ctx, path, 0, name)
+}
+
+// IsAway is part of trigger.Files.
+func (r runFiles) IsAway(path string) bool { return machines(r).isAway(path) }

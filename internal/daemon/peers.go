@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/calls/far"
 	"github.com/coppice-dev/coppice/internal/cluster/mtls"
 	"github.com/coppice-dev/coppice/internal/cluster/node"
@@ -172,6 +173,6 @@ func (m *machine) localize(l *runtime.Launch) error {
 		}
 	}
 	l.Env, l.Inherited = proc.Move(l.Env, l.Inherited), nil
-	l.Env = otlp.Localize(l.Env, m.exports.address())
+	l.Env = otlp.Localize(runner.Localize(l.Env, here), m.exports.address())
 	return nil
 }

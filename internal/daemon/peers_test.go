@@ -6,6 +6,8 @@ import (
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/otlp"
+	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/landlock"
 	"github.com/coppice-dev/coppice/internal/project"
 	"github.com/coppice-dev/coppice/internal/runtime"
@@ -50,6 +52,22 @@ func TestLocalize(t *testing.T) {
 			runtime.Launch{Home: "/there/p", Dir: "/there/pq"},
 		},
 		{runtime.Launch{Dir: "/there/p"}, runtime.Launch{Dir: "/there/p"}},
+		{
+			runtime.Launch{Home: "/there/p", Dir: "/there/p/a", Env: append([]string{"X=1"}, runner.Environ(&aidefile.Agent{
+				Path: "/there/p/a/Aidefile", Settings: aidefile.Settings{Vault: "/there/p/vault"},
+			})...)},
+			runtime.Launch{Home: "/there/p", Dir: "/here/p/a", Env: append([]string{"X=1"}, runner.Environ(&aidefile.Agent{
+				Path: "/here/p/a/Aidefile", Settings: aidefile.Settings{Vault: "/here/p/vault"},
+			})...)},
+		},
+		{
+			runtime.Launch{Home: "/there/p", Dir: "/there/p/a", Env: runner.Environ(&aidefile.Agent{
+				Path: "/there/p/../q/Aidefile", Settings: aidefile.Settings{Vault: "/etc/vault"},
+			})},
+			runtime.Launch{Home: "/there/p", Dir: "/here/p/a", Env: runner.Environ(&aidefile.Agent{
+				Path: "/there/p/../q/Aidefile", Settings: aidefile.Settings{Vault: "/etc/vault"},
+			})},
+		},
 	} {
 		if err := m.localize(&c.got); err != nil || !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("got %+v, want %+v", c.got, c.want)

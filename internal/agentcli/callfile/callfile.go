@@ -20,6 +20,10 @@ const Name = "calls.json"
 // Records has what is known of a run.
 type Records struct {
 	Fired time.Time `json:"fired"` // of the request
+	// Chain is the start of the chain of runs that it belongs to, and Task is what it works at, for people; both may be
+	// empty.
+	Chain time.Time `json:"chain,omitzero"`
+	Task  string    `json:"task,omitempty"`
 	// Run identifies the run: another run of the same request has another one.
 	Run string `json:"run"`
 	// Began is the start of the run.
@@ -51,12 +55,20 @@ func Read(path string, fired time.Time) (Records, error) {
 	if err != nil {
 		return none, err
 	}
-	var all Records
-	if err := json.Unmarshal(text, &all); err != nil {
+	all, err := Parse(text)
+	if err != nil {
 		return none, fmt.Errorf("%s: %w", path, err)
 	}
 	if !all.Fired.Equal(fired) {
 		return none, nil
+	}
+	return all, nil
+}
+
+// Parse parses the text of a file.
+func Parse(text []byte) (all Records, err error) {
+	if err := json.Unmarshal(text, &all); err != nil {
+		return Records{}, err
 	}
 	if all.Running != nil {
 		all.Calls = append(all.Calls, *all.Running)

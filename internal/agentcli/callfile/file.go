@@ -37,6 +37,9 @@ func New(path string, fired time.Time, redact func(string) string) *File {
 	}
 }
 
+// SetWork says to which chain of runs the run belongs, and what it works at; see Records. Call it before Begin.
+func (f *File) SetWork(chain time.Time, task string) { f.records.Chain, f.records.Task = chain, task }
+
 // Records returns what was written last. Its slice and pointers must not be changed.
 func (f *File) Records() Records { return f.records }
 

@@ -87,9 +87,7 @@ read x <"$0.end"`)
 		t.Fatal(err)
 	}
 	request := filepath.Join(b.Runner.dir, RequestName)
-	if err := b.request.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	b.request.write(t, request)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -98,7 +96,7 @@ read x <"$0.end"`)
 	}()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		all, err := ReadRecords(request)
+		all, err := readRecords(request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +115,7 @@ read x <"$0.end"`)
 	}
 	cancel(&stopped{15})
 	<-ended
-	all, err := ReadRecords(request)
+	all, err := readRecords(request)
 	if err != nil || len(all.Calls) != 2 || all.Running != nil || all.Used != 300 || b.result != aidefile.Failed {
 		t.Errorf("after its end: %v, %+v, %v", b.result, all, err)
 	}
@@ -165,28 +163,22 @@ func TestTotalsOfSessions(t *testing.T) {
 func TestRecordsOfAnotherRequest(t *testing.T) {
 	b := newHarness(t, "", "true")
 	request := filepath.Join(b.Runner.dir, RequestName)
-	if err := b.request.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	b.request.write(t, request)
 	b.run(context.Background(), aidefile.Succeeded, "")
 	known := func(want int) {
 		t.Helper()
-		if all, err := ReadRecords(request); err != nil || len(all.Calls) != want {
+		if all, err := readRecords(request); err != nil || len(all.Calls) != want {
 			t.Errorf("%+v, %v, expected %d calls", all, err, want)
 		}
 	}
 	known(1)
 	other := b.request
 	other.Fired = time.Now()
-	if err := other.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	other.write(t, request)
 	known(0)
-	if err := b.request.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	b.request.write(t, request)
 	known(1)
-	if err := RemoveRecords(request); err != nil {
+	if err := removeRecords(request); err != nil {
 		t.Error(err)
 	}
 	known(0)

@@ -1,27 +1,10 @@
 package runner
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/coppice-dev/coppice/internal/agentcli"
-	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 )
-
-// ReadRecords reads what is known of the last run of the request in a file; see callfile.Read.
-func ReadRecords(request string) (callfile.Records, error) {
-	q, err := Read(request)
-	if err != nil {
-		return callfile.Records{}, err
-	}
-	return callfile.Read(recordsFile(request), q.Fired)
-}
-
-// RemoveRecords removes what is known of the last run of the request in a file.
-func RemoveRecords(request string) error { return callfile.Remove(recordsFile(request)) }
-
-// recordsFile returns the file next to a request with what is known of its run.
-func recordsFile(request string) string { return filepath.Join(filepath.Dir(request), callfile.Name) }
 
 // stored reports that what is known of the run could not be stored, unless err is nil.
 func (r *Runner) stored(err error) {

@@ -6,8 +6,8 @@
 package runner
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,80 +34,32 @@ import (
 // Arg is the first argument with which a program calls Main with the rest.
 const Arg = "aide-run"
 
-// Argv returns the command of an incarnation: the program exe with the file of a RunRequest.
-func Argv(exe, request string) []string { return []string{exe, Arg, request} }
-
-// RunRequest describes a run to make.
-type RunRequest struct {
-	Aidefile string            `json:"aidefile"` // absolute path
-	Settings aidefile.Settings `json:"settings"`
-	Trigger  string            `json:"trigger"` // as the Aidefile spells it
-	Task     string            `json:"task"`
-	Issue    int               `json:"issue,omitempty"` // of the task
-	Fired    time.Time         `json:"fired"`
-	Chain    time.Time         `json:"chain"` // start of its chain of runs: Fired, or a later reset
-	// Spent are the tokens that the chain has used before this run.
-	Spent int64 `json:"spent,omitempty"`
-	// Sessions has the totals that were counted before, of the sessions that the agent has used.
-	Sessions map[string]agentcli.Models `json:"sessions,omitempty"`
-}
-
-// Names of files in the directory of a RunRequest.
+// Names of files in the directory of a run.
 const (
-	RequestName = "order.json"
 	summaryName = "summary.md" // of the last run
 	promptName  = "prompt.md"
 	usageName   = "usage"
 )
 
-// maxRequest bounds a RunRequest's file, in bytes.
-const maxRequest = 4 << 20
-
-// Read reads a RunRequest.
-func Read(path string) (q RunRequest, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return q, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRequest+1))
-	if err != nil {
-		return q, err
-	}
-	if len(text) > maxRequest {
-		return q, fmt.Errorf("%s has more than %d bytes", path, maxRequest)
-	}
-	if err := json.Unmarshal(text, &q); err != nil {
-		return q, fmt.Errorf("%s: %w", path, err)
-	}
-	return q, nil
-}
-
-// Write replaces the RunRequest at path, whole or not at all.
-func (q RunRequest) Write(path string) error {
-	text, err := json.Marshal(q)
-	if err != nil {
-		return err
-	}
-	return private.Replace(path, text)
-}
-
 // Main makes a run and returns its exit code.
 func Main(args []string) int {
-	if len(args) != 1 {
+	dir := os.Getenv(proc.EnvFiles)
+	if len(args) != 0 || dir == "" {
 		fmt.Fprintln(os.Stderr, "coppice aide-run: started by coppice itself, not by people; see coppice fire --help")
 		return 2
 	}
-	request, err := Read(args[0])
+	request, err := Read(filepath.Join(dir, RequestName))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coppice aide-run:", err)
 		return aidefile.Faulty.Code()
 	}
+	request.Aidefile = cmp.Or(os.Getenv(envAidefile), request.Aidefile)
+	request.Settings.Vault = cmp.Or(os.Getenv(envVault), request.Settings.Vault)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() { cancel(&stopped{(<-signals).(syscall.Signal)}) }()
-	r := New(request, filepath.Dir(args[0]), os.Environ(), os.Stdout, os.Stderr)
+	r := New(request, dir, os.Environ(), os.Stdout, os.Stderr)
 	r.Tell = func(status string) { sd.SdNotify(false, "STATUS="+status) }
 	result := r.Run(ctx)
 	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
@@ -152,11 +104,13 @@ func New(q RunRequest, dir string, env []string, out, errs io.Writer) *Runner {
 		sessions: map[string]agentcli.Models{},
 	}
 	r.records = callfile.New(filepath.Join(dir, callfile.Name), q.Fired, r.secrets.redact)
+	r.records.SetWork(q.Chain, q.Work())
 	maps.Copy(r.sessions, q.Sessions)
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		// These are for this program, not for the command.
-		if name != "NOTIFY_SOCKET" && name != "WATCHDOG_PID" && name != "WATCHDOG_USEC" {
+		switch name {
+		case "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", proc.EnvFiles, envVault: // for this program alone
+		default:
 			r.env[name] = value
 		}
 	}

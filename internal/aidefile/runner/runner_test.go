@@ -170,11 +170,9 @@ func TestRecords(t *testing.T) {
 	b := newHarness(t, "[vault]\nkeys = [\"A_KEY\"]\n", claudeSays("usage_limit_reached", "limit of sesame-1234", 1))
 	b.env["A_KEY"] = "sesame-1234"
 	request := filepath.Join(b.Runner.dir, RequestName)
-	if err := b.request.Write(request); err != nil {
-		t.Fatal(err)
-	}
+	b.request.write(t, request)
 	b.run(context.Background(), aidefile.Deferred, "usage limit: limit of [A_KEY]")
-	all, err := ReadRecords(request)
+	all, err := readRecords(request)
 	if err != nil || len(all.Calls) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -185,7 +183,7 @@ func TestRecords(t *testing.T) {
 	again := New(b.request, b.Runner.dir, nil, io.Discard, io.Discard)
 	again.request.Aidefile = "/none"
 	again.Run(context.Background())
-	if all, err = ReadRecords(request); err != nil || len(all.Calls) != 0 {
+	if all, err = readRecords(request); err != nil || len(all.Calls) != 0 {
 		t.Errorf("a run without a call has %+v, %v", all, err)
 	}
 }
@@ -665,9 +663,7 @@ func TestIssues(t *testing.T) {
 func TestRequests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), RequestName)
 	o := RunRequest{Aidefile: "/a", Trigger: "issue", Task: "täsk\x00\n", Issue: 3, Settings: aidefile.Settings{Command: []string{"a", "b"}, Usage: aidefile.FromFile, Vault: "/d"}, Fired: time.Now().UTC().Round(0)}
-	if err := o.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	o.write(t, path)
 	got, err := Read(path)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(o) {
 		t.Errorf("%+v, %v, expected %+v", got, err, o)

@@ -132,6 +132,7 @@ func (a *agent) resetChain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.request.Chain = time.Now()
+	a.unsaved = a.unsaved || !a.request.Fired.IsZero()
 }
 
 // startOver starts a run of an agent that was given up, as if it had never failed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -13,15 +14,22 @@ import (
 type agent struct {
 	gate     *runGate
 	starting sync.Mutex // held while a run is started
+	counting sync.Mutex // held while the calls of its last run are counted
 
 	mu      sync.Mutex
 	file    *aidefile.Agent
 	request runner.RunRequest // of the last run
 	queue   *aidefile.Queue
 	changed bool               // the queue has changed since it was written
+	unsaved bool               // the request has
 	held    supervisor.Reason  // why a person has stopped it after its supervisor forgot it
 	failing string             // why its issues cannot be listed
 	unwatch context.CancelFunc // ends the watch of its triggers
+
+	launched bool             // a run has begun since it was added
+	known    callfile.Records // what was read last of its last run
+	unread   string           // why no more is known of it; empty if all is
+	lost     bool             // its machine is, with what is not known of it
 }
 
 func newAgent(file *aidefile.Agent, queue *aidefile.Queue, goesOn bool) *agent {
@@ -30,13 +38,17 @@ func newAgent(file *aidefile.Agent, queue *aidefile.Queue, goesOn bool) *agent {
 	return a
 }
 
-// restore reads the request of the run that is in progress or pending.
-func (a *agent) restore(file string) {
-	if q, err := runner.Read(file); err == nil {
-		if a.request = q; q.Issue > 0 {
-			a.queue.Take(q.Issue, q.Task)
-		}
+// restore sets the request of the run that is in progress or pending.
+func (a *agent) restore(q runner.RunRequest) {
+	if a.request = q; q.Issue > 0 {
+		a.queue.Take(q.Issue, q.Task)
 	}
+}
+
+func (a *agent) hasLaunched() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.launched
 }
 
 // policy returns the current policy.

@@ -4,23 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
-	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
 	"github.com/coppice-dev/coppice/internal/runtime/sdnotify"
 	"github.com/coppice-dev/coppice/supervisor"
 )
-
-// Calls returns what is known of the calls of the last run of an agent.
-func (m *Manager) Calls(path string) callfile.Records {
-	if m.Dir == "" {
-		return callfile.Records{}
-	}
-	calls, err := runner.ReadRecords(m.requestFile(path))
-	m.LogUnexpected("cannot read what is known of the calls of a run", path, err)
-	return calls
-}
 
 // reportedRun is a run whose exit carries the status that it sent last.
 type reportedRun struct {
@@ -32,7 +20,7 @@ type reportedRun struct {
 
 func (r reportedRun) Wait() supervisor.Exit {
 	exit := r.Process.Wait()
-	if d, ok := r.Process.(interface{ Detached() bool }); r.m.Dir != "" && (!ok || !d.Detached()) {
+	if d, ok := r.Process.(interface{ Detached() bool }); r.m.Files != nil && (!ok || !d.Detached()) {
 		r.countRun(exit)
 	}
 	if waits(exit.Err) || exit.Clean() {

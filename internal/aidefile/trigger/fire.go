@@ -61,7 +61,7 @@ func (m *Manager) recordFired(path string, a *agent, q runner.RunRequest) {
 	q.Fired = time.Now()
 	q.Chain = q.Fired
 	a.mu.Lock()
-	a.request, a.held = q, supervisor.NoReason
+	a.request, a.held, a.unsaved = q, supervisor.NoReason, true
 	if q.Issue > 0 {
 		a.queue.Take(q.Issue, q.Task)
 		a.changed = true
@@ -74,7 +74,7 @@ func (m *Manager) recordFired(path string, a *agent, q runner.RunRequest) {
 	m.Log.Append(event.Event{
 		Type: event.AgentFired, Path: path, Actor: "controller",
 		Message: fmt.Sprintf("%s fired by %s", path, source(q)),
-	}.With(data), a.issueOps(path)...)
+	}.With(data), m.ops(path, a)...)
 }
 
 // recordSkipped records that a trigger has started no run, and how many times of its

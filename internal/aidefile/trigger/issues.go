@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
@@ -31,16 +32,25 @@ const storePrefix = "aides"
 
 func issuesKey(path string) string { return storePrefix + "/" + store.PathKey(path) + "/issues" }
 
-// RestoreIssues reads the issues for which previous daemons have started runs. Call it
+// Restore reads the issues for which previous daemons have started runs, and the requests of the last runs. Call it
 // before Add.
-func (m *Manager) RestoreIssues(ctx context.Context) error {
+func (m *Manager) Restore(ctx context.Context) error {
 	stored, _, err := m.Store.Snapshot(ctx, storePrefix)
 	if err != nil {
-		return fmt.Errorf("reading the issues that agents have taken: %w", err)
+		return fmt.Errorf("reading the issues and requests of agents: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range stored {
+		if strings.HasSuffix(s.Key, requestSuffix) {
+			q, err := parseSaved(s.Value)
+			if err != nil {
+				m.Logger.Warn("cannot read the request of the last run of an agent; forgetting it", "key", s.Key)
+				continue
+			}
+			m.requests[s.Key] = q
+			continue
+		}
 		q := new(aidefile.Queue)
 		if json.Unmarshal(s.Value, q) != nil {
 			m.Logger.Warn("cannot read the issues that an agent has taken; forgetting them", "key", s.Key)
@@ -60,20 +70,27 @@ func (m *Manager) queue(path string) *aidefile.Queue {
 	return m.queues[key]
 }
 
-// issueOps returns the operations that store the issues that the agent has taken, if these have
-// changed since the last call.
-func (a *agent) issueOps(path string) []store.Op {
+// ops returns the operations that store the issues that the agent has taken, and the request of its last run, if these
+// have changed since the last call.
+func (m *Manager) ops(path string, a *agent) (ops []store.Op) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.changed {
-		return nil
+	if a.changed {
+		value, err := json.Marshal(a.queue)
+		if err == nil && len(value) <= maxQueue { // tens of thousands of issues are kept only in memory
+			a.changed = false
+			ops = append(ops, store.Op{Kind: store.Put, Key: issuesKey(path), Value: value})
+		}
 	}
-	value, err := json.Marshal(a.queue)
-	if err != nil || len(value) > store.MaxValue {
-		return nil // tens of thousands of issues are kept only in memory
+	save, q := a.unsaved, a.request
+	a.unsaved = false
+	a.mu.Unlock()
+	if save {
+		ops = append(ops, saveRequest(path, q))
+		m.mu.Lock()
+		m.requests[requestKey(path)] = q
+		m.mu.Unlock()
 	}
-	a.changed = false
-	return []store.Op{{Kind: store.Put, Key: issuesKey(path), Value: value}}
+	return ops
 }
 
 // runEnded updates the issue of a run that has ended. The gate calls it before the
@@ -90,7 +107,7 @@ func (a *agent) runEnded(exit supervisor.Exit, asked, follows bool) {
 	case exit.Kind == supervisor.Normal:
 		a.queue.End(q.Issue)
 		// The issue is done, so a run that follows is not for it.
-		q.Issue, q.Task = 0, aidefile.Trigger{Kind: aidefile.Issue}.Task()
+		q.Issue, q.Task, a.unsaved = 0, aidefile.Trigger{Kind: aidefile.Issue}.Task(), true
 	case asked, exit.Kind == supervisor.Lost && !follows: // not a failure of the agent
 		a.queue.Free(q.Issue)
 	case !follows:
@@ -121,7 +138,7 @@ func (m *Manager) Observe(e supervisor.Event) []store.Op {
 		}
 	}
 	a.mu.Unlock()
-	return a.issueOps(path)
+	return m.ops(path, a)
 }
 
 // resetIssues lets all issues of an agent be taken again, except the current one if a
@@ -137,7 +154,7 @@ func (m *Manager) resetIssues(path string, a *agent, busy bool) {
 	if n > 0 {
 		m.Log.Append(event.Event{
 			Type: event.AgentReset, Path: path, Actor: "user", Message: path + ": its open issues are taken again",
-		}.With(map[string]any{"issues": n}), a.issueOps(path)...)
+		}.With(map[string]any{"issues": n}), m.ops(path, a)...)
 	}
 }
 

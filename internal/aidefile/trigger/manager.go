@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/aidefile"
+	"github.com/coppice-dev/coppice/internal/aidefile/runner"
 	"github.com/coppice-dev/coppice/internal/event"
 	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -36,21 +37,19 @@ type Agents interface {
 	IsDraining(path string) bool
 	// Hold records that an agent that its supervisor has forgotten stays down.
 	Hold(path string, why supervisor.Reason)
-	// Release removes what is left of an agent that is no longer in the fleet, if its
-	// supervisor has forgotten it, and reports whether it did.
-	Release(path string) bool
+	// Release removes what is left of an agent that is no longer in the fleet, if its supervisor has forgotten it.
+	Release(path string)
 }
 
-// Options connect a Manager with the rest of the daemon. All except Dir are required.
+// Options connect a Manager with the rest of the daemon. All except Files are required.
 type Options struct {
 	Store  store.Store
 	Log    *event.Log
 	Logger *slog.Logger
 	Agents Agents
 	Ledger Ledger
-	// Dir has a directory for each agent, with the request of its last run and its
-	// files; if it is empty no requests are written.
-	Dir string
+	// Files are the files of the last runs; if it is nil, runs have none, and nothing is known of their calls.
+	Files Files
 	// Once is set if the tree runs once; an agent that only a person starts then runs at once.
 	Once bool
 	// Go runs a function in the background, with a context that ends with the daemon.
@@ -70,11 +69,16 @@ type Manager struct {
 	mu     sync.Mutex
 	byPath map[string]*agent
 	queues map[string]*aidefile.Queue // by key in the store; also of agents that are gone
+	// requests are those that may be in the store, by key.
+	requests map[string]runner.RunRequest
 }
 
-// New returns a Manager without agents; see RestoreIssues, Add and Apply.
+// New returns a Manager without agents; see Restore, Add and Apply.
 func New(o Options) *Manager {
-	return &Manager{Options: o, byPath: make(map[string]*agent), queues: make(map[string]*aidefile.Queue)}
+	return &Manager{
+		Options: o, byPath: make(map[string]*agent), queues: make(map[string]*aidefile.Queue),
+		requests: make(map[string]runner.RunRequest),
+	}
 }
 
 // of returns an agent; nil if it has no Aidefile.
@@ -116,7 +120,7 @@ func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p 
 		s = new(supervisor.Saved)
 	}
 	s.Restarts, s.Attempt, s.Counted = 0, 0, nil
-	goesOn := true
+	goesOn, fresh := true, false
 	switch {
 	case s.Adopt, s.State == supervisor.Paused:
 	case s.State == supervisor.Suspended:
@@ -131,29 +135,35 @@ func (m *Manager) Add(path string, file *aidefile.Agent, s *supervisor.Saved, p 
 		// The daemon was killed while it restarted the agent.
 		s.State, s.NextAt, s.Reason = supervisor.Restarting, time.Time{}, supervisor.ReasonTransientFailed
 	case m.Once && !file.File.StartsItself():
-		s.State = supervisor.Waiting
+		s.State, fresh = supervisor.Waiting, true
 	default:
 		s.State, s.Reason, s.NextAt, goesOn = supervisor.Stopped, supervisor.ReasonTransientClean, time.Time{}, false
 	}
-	if err := m.countLast(path); err != nil {
-		m.LogUnexpected("cannot count the calls of a run; they are counted before the next one", path, err)
+	var q runner.RunRequest
+	known := false
+	if goesOn && !fresh {
+		q, known = m.pending(path)
 	}
-	m.add(path, file, goesOn)
+	m.countFound(path, m.add(path, file, goesOn, func(a *agent) {
+		if known {
+			a.restore(q)
+		}
+	}), goesOn)
 	return s
 }
 
-// add adds an agent unless it is known. goesOn is set if a run is in progress or pending.
-func (m *Manager) add(path string, file *aidefile.Agent, goesOn bool) {
+// add adds an agent unless it is known. goesOn is set if a run is in progress or pending, and restore sets its request.
+func (m *Manager) add(path string, file *aidefile.Agent, goesOn bool, restore func(*agent)) *agent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.byPath[path] == nil {
-		a := newAgent(file, m.queue(path), goesOn)
-		if goesOn {
-			a.restore(m.requestFile(path))
-		}
+	a := m.byPath[path]
+	if a == nil {
+		a = newAgent(file, m.queue(path), goesOn)
+		restore(a)
 		a.queue.FreeAll(a.request.Issue) // of runs that ended with the daemon, or never began
 		m.byPath[path] = a
 	}
+	return a
 }
 
 // Apply watches the triggers of the current fleet, and no others.
@@ -166,10 +176,11 @@ func (m *Manager) Apply() {
 		}
 		a.replaceWatch(nil)
 		delete(m.byPath, path)
-		if !m.Agents.Has(path) && m.Agents.Release(path) {
-			m.RemoveFiles(path)
+		if !m.Agents.Has(path) {
+			m.Agents.Release(path)
 		}
 	}
+	m.forgetRequests()
 	for path, a := range m.byPath {
 		file := m.Agents.Aidefile(path)
 		a.mu.Lock()
@@ -249,12 +260,6 @@ func (m *Manager) Start(start starter) starter {
 			return nil, supervisor.ErrIgnore // it was just removed
 		}
 		return a.gate.wrap(func(ctx context.Context) (supervisor.Process, error) {
-			if err := m.countLast(self.Path); err != nil {
-				return nil, err
-			}
-			if err := m.writeRequest(self.Path, a); err != nil {
-				return nil, err
-			}
 			p, err := start(ctx)
 			if err != nil {
 				return nil, err

@@ -27,7 +27,7 @@ func (m *Manager) API(path string, i supervisor.ChildInfo) (*Info, *time.Time) {
 		s = aidefile.Stopped
 	}
 	n := &Info{
-		State: s.String(), Triggers: []string{}, Failing: a.failing,
+		State: s.String(), Triggers: []string{}, Failing: a.failing, Unread: a.unread,
 		Restart: file.Policy.Restart.String(), MaxRestarts: file.Policy.MaxRestarts, Restarts: i.InWindow,
 		Spent: s == aidefile.GivenUp && errors.Is(i.LastExit.Err, supervisor.ErrDoNotRestart),
 	}

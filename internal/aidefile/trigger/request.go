@@ -1,79 +1,143 @@
 package trigger
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
+	"context"
+	"encoding/json"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/aidefile"
 	"github.com/coppice-dev/coppice/internal/aidefile/runner"
+	"github.com/coppice-dev/coppice/internal/runtime"
+	"github.com/coppice-dev/coppice/internal/store"
 	"github.com/coppice-dev/coppice/supervisor"
 )
 
-// Launch returns the command of an agent with an Aidefile, and additions to its environment: the
-// secrets in the environment of the daemon.
-func (m *Manager) Launch(path string, file *aidefile.Agent) (argv, env []string) {
+// Launch returns the command of an agent with an Aidefile, and additions to its environment: where its files are, and
+// the secrets in the environment of the daemon.
+func (m *Manager) Launch(file *aidefile.Agent) (argv, env []string) {
+	env = runner.Environ(file)
 	for _, key := range file.File.Vault {
 		if value, ok := os.LookupEnv(key); ok {
 			env = append(env, key+"="+value)
 		}
 	}
-	return runner.Argv("/proc/self/exe", m.requestFile(path)), env
+	return runner.Argv("/proc/self/exe"), env
 }
 
-// writeRequest writes the request of the run that begins.
-func (m *Manager) writeRequest(path string, a *agent) error {
-	if m.Dir == "" {
-		return nil
+// LaunchFiles returns the files of the run of an agent that is about to start; nil if it has no Aidefile. Before, it
+// counts what the run before has used, of which they remove what is known. The error is a supervisor.RetryError if that
+// is not possible now.
+func (m *Manager) LaunchFiles(ctx context.Context, path string) (*runtime.Files, error) {
+	a := m.of(path)
+	if a == nil || m.Files == nil {
+		return nil, nil
+	}
+	a.counting.Lock()
+	defer a.counting.Unlock()
+	if err := m.countLast(ctx, path, a, true); err != nil {
+		return nil, err
 	}
 	a.mu.Lock()
 	q := a.request
 	q.Aidefile, q.Settings = a.file.Path, a.file.Settings
 	a.mu.Unlock()
-	if err := m.history(path, &q); err != nil {
-		return &supervisor.RetryError{At: time.Now().Add(countAgain), Err: err}
+	if err := m.history(ctx, path, &q); err != nil {
+		return nil, &supervisor.RetryError{At: time.Now().Add(countAgain), Err: err}
 	}
-	file := m.requestFile(path)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
+	text, err := q.Text()
+	if err != nil {
+		return nil, err
 	}
-	if err := q.Write(file); err != nil {
-		return err
-	}
-	return runner.RemoveRecords(file) // they are of the run before
+	a.mu.Lock()
+	a.launched, a.known, a.lost = true, callfile.Records{}, false
+	a.mu.Unlock()
+	return &runtime.Files{
+		Write: map[string][]byte{runner.RequestName: text}, Remove: []string{callfile.Name},
+	}, nil
 }
 
-// requestFile returns the file of an agent's request.
-func (m *Manager) requestFile(path string) string {
-	return filepath.Join(m.DirOf(path), runner.RequestName)
+// savedRequest is the request of the last run of an agent in the store, from which the next controller takes it,
+// whichever machine that is. The rest of a request follows from the Aidefile and the ledger.
+type savedRequest struct {
+	Trigger string    `json:"trigger"`
+	Task    []byte    `json:"task"` // any text, which is not to become longer
+	Issue   int       `json:"issue,omitempty"`
+	Fired   time.Time `json:"fired"`
+	Chain   time.Time `json:"chain"`
 }
 
-// DirOf returns the directory of the files of an agent's runs.
-func (m *Manager) DirOf(path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(m.Dir, fmt.Sprintf("%.40s-%s", readableName(path), hex.EncodeToString(sum[:6])))
+const (
+	requestSuffix = "/request"
+	// maxSaved bounds a savedRequest in bytes; a task of MaxTask bytes fits. One event may also store a queue.
+	maxSaved = 400 << 10
+	maxQueue = store.MaxApply - maxSaved - 100<<10
+)
+
+func requestKey(path string) string { return storePrefix + "/" + store.PathKey(path) + requestSuffix }
+
+// parseSaved parses a request in the store.
+func parseSaved(text []byte) (q runner.RunRequest, err error) {
+	var s savedRequest
+	if err := json.Unmarshal(text, &s); err != nil {
+		return q, err
+	}
+	return runner.RunRequest{
+		Trigger: s.Trigger, Task: string(s.Task), Issue: s.Issue, Fired: s.Fired, Chain: s.Chain,
+	}, nil
 }
 
-// RemoveFiles removes the files of the runs of an agent.
-func (m *Manager) RemoveFiles(path string) {
-	if m.Dir == "" {
+// saveRequest returns the operation that stores a request. One that is too large for the store is removed from there:
+// another controller then does not know it.
+func saveRequest(path string, q runner.RunRequest) store.Op {
+	value, err := json.Marshal(savedRequest{q.Trigger, []byte(q.Task), q.Issue, q.Fired, q.Chain})
+	if err != nil || len(value) > maxSaved {
+		return store.Op{Kind: store.Delete, Key: requestKey(path)}
+	}
+	return store.Op{Kind: store.Put, Key: requestKey(path), Value: value}
+}
+
+// pending returns the request of the run of an agent that is in progress or pending; ok is false if it is not known.
+func (m *Manager) pending(path string) (q runner.RunRequest, ok bool) {
+	m.mu.Lock()
+	q, ok = m.requests[requestKey(path)]
+	m.mu.Unlock()
+	if ok || m.Files == nil {
+		return q, ok
+	}
+	// A daemon of an earlier version has it only in this file.
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	text, err := m.Files.ReadFile(ctx, path, runner.RequestName)
+	if err == nil {
+		q, err = runner.Parse(text)
+	}
+	return q, err == nil
+}
+
+// forgetRequests removes the requests of agents that are gone from the store: they may be private. The caller holds mu.
+func (m *Manager) forgetRequests() {
+	current := make(map[string]bool, len(m.byPath))
+	for path := range m.byPath {
+		current[requestKey(path)] = true
+	}
+	var ops []store.Op
+	for key := range m.requests {
+		if !current[key] {
+			delete(m.requests, key)
+			ops = append(ops, store.Op{Kind: store.Delete, Key: key})
+		}
+	}
+	if len(ops) == 0 {
 		return
 	}
-	if err := os.RemoveAll(filepath.Dir(m.requestFile(path))); err != nil {
-		m.Logger.Warn("cannot remove the files of an agent's runs", "path", path, "error", err)
-	}
-}
-
-// readableName returns a file name by which people recognize a path.
-func readableName(path string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && r != '/' && r > ' ' && r != 0x7f {
-			return r
+	m.Go(func(ctx context.Context) {
+		for some := range slices.Chunk(ops, store.MaxOpsOf(m.Store)) {
+			if _, err := m.Store.Apply(ctx, store.Fence{}, nil, some); err != nil {
+				m.Logger.Warn("cannot remove the requests of agents that are gone", "error", err)
+			}
 		}
-		return '_'
-	}, path[strings.LastIndexByte(path, '/')+1:])
+	})
 }

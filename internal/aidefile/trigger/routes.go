@@ -51,6 +51,7 @@ type Info struct {
 	FiredBy     string     `json:"fired_by,omitempty" doc:"What started it."`
 	Task        string     `json:"task,omitempty" doc:"The first line of its task."`
 	Failing     string     `json:"failing,omitempty" doc:"Why its issues cannot be listed."`
+	Unread      string     `json:"unread,omitempty" doc:"Why what its last run has used is known only in part."`
 	Spent       bool       `json:"spent,omitempty" doc:"It was given up because its chain of runs has used up its tokens."`
 }
 

@@ -58,6 +58,9 @@ func (a *Info) Evidence() (all []string) {
 		all = append(all, fmt.Sprintf("its last run was started by %s, %v ago: %s", a.FiredBy,
 			max(0, time.Since(*a.Fired)).Round(time.Second), a.Task))
 	}
+	if a.Unread != "" {
+		all = append(all, "what its last run has used is known only in part: "+a.Unread)
+	}
 	if a.Failing != "" {
 		all = append(all, "its issues cannot be listed: "+a.Failing)
 	}
