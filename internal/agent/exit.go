@@ -27,7 +27,7 @@ type End struct {
 	// started, and At when it has ended. Each is zero if it is not known.
 	Life      string
 	Began, At time.Time
-	Env       []string // its environment
+	Env       Env // of the incarnation
 }
 
 // AnnotatedError adds notices of an incarnation that ended on its own to its error. It does not change

@@ -40,7 +40,7 @@ type hookRunner struct {
 	home  runtime.Runtime // of the agent; nil: its hooks run on this machine
 	as    Identity
 	who   token.Caller
-	env   []string  // nil until it is known
+	env   Env       // empty until it is known
 	began time.Time // of an incarnation that is lost
 }
 
@@ -53,7 +53,8 @@ func (m *Manager) RunHook(
 		return err
 	}
 	own, _ := as.Environ(a, proc.Self{Agent: path})
-	r := &hookRunner{m: m, agent: a, as: as, who: token.Caller{Path: path}, env: append(own, env...)}
+	own.Vars = append(own.Vars, env...)
+	r := &hookRunner{m: m, agent: a, as: as, who: token.Caller{Path: path}, env: own}
 	r.run(ctx, name, h)
 	return nil
 }
@@ -104,7 +105,8 @@ func (h *hookRunner) execute(
 	if write := h.m.Output; write != nil {
 		line = func(l proc.Line) { write(h.who.Path, h.who.Incarnation, l) }
 	}
-	l := h.as.command(h.agent, h.who, hook.Command, append(append(slices.Clip(h.env), hookEnv+"="+name), env...))
+	vars := append(append(slices.Clip(h.env.Vars), hookEnv+"="+name), env...)
+	l := h.as.command(h.agent, h.who, hook.Command, Env{vars, h.env.Inherited})
 	l.Grace = hookGrace
 	return runtime.Exec(ctx, h.home, l, line)
 }
@@ -119,14 +121,14 @@ func (m *Manager) RunCommand(
 		return nil, err
 	}
 	own, _ := as.Environ(a, proc.Self{Agent: who.Path, Incarnation: who.Incarnation})
-	return runtime.Exec(ctx, m.runtimes[a.Runtime.String()], as.command(a, who, argv, append(own, env...)), nil)
+	own.Vars = append(own.Vars, env...)
+	return runtime.Exec(ctx, m.runtimes[a.Runtime.String()], as.command(a, who, argv, own), nil)
 }
 
 // command returns what runs a command of an agent.
-func (i Identity) command(a *spec.Agent, who token.Caller, argv, env []string) runtime.Launch {
+func (i Identity) command(a *spec.Agent, who token.Caller, argv []string, env Env) runtime.Launch {
 	return runtime.Launch{
-		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env, Home: a.Home,
-		Inherited:       i.inherited(a),
+		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env.Vars, Inherited: env.Inherited, Home: a.Home,
 		NoNewPrivileges: a.NoNewPrivileges, User: i.User, Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	}
 }

@@ -47,46 +47,57 @@ func (m *Manager) Identity(a *spec.Agent) (Identity, error) {
 	return as, nil
 }
 
+// Env is the environment of an incarnation, or of a command of an agent.
+type Env struct {
+	Vars []string // complete
+	// Inherited are the names of variables of which another node of a fleet has its own: see proc.Move. Without a fleet
+	// there are none.
+	Inherited []string
+}
+
+// with returns the environment with other variables, which were made of it. Those with another value than before are no
+// longer inherited.
+func (e Env) with(vars []string) Env {
+	inherited := slices.DeleteFunc(slices.Clone(e.Inherited), func(name string) bool {
+		return valueOf(vars, name) != valueOf(e.Vars, name)
+	})
+	return Env{vars, inherited}
+}
+
+// valueOf returns the last entry of a variable; empty if there is none.
+func valueOf(vars []string, name string) (last string) {
+	for _, kv := range vars {
+		if strings.HasPrefix(kv, name+"=") {
+			last = kv
+		}
+	}
+	return last
+}
+
 // Environ returns the environment of an agent, or of a command that belongs to it. With a user of its
 // own, the agent has the variables of that user where it declares no others. If its environment files
 // cannot be read, the environment is without them, and the error says so.
-func (i Identity) Environ(a *spec.Agent, self proc.Self) ([]string, error) {
+func (i Identity) Environ(a *spec.Agent, self proc.Self) (Env, error) {
 	self.Socket = i.Socket
-	own, err := readEnviron(a)
-	if i.User == nil {
-		return proc.Environ(own, self), err
-	}
-	declared := i.User.Environ()
-	maps.Copy(declared, own)
-	env := proc.Environ(declared, self)
-	return slices.DeleteFunc(env, func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		_, stated := declared[name]
-		return !stated && isPersonal(name)
-	}), err
-}
-
-// isPersonal reports whether a variable of this user is not for others.
-func isPersonal(name string) bool {
-	return slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name)
-}
-
-// inherited returns the names of the variables that Environ inherits, in a fleet of several machines.
-func (i Identity) inherited(a *spec.Agent) []string {
-	if a.Home == "" {
-		return nil
-	}
-	declared := make(map[string]string)
+	declared, err := readEnviron(a)
+	kept := func(string) bool { return true }
 	if i.User != nil {
+		own := declared
 		declared = i.User.Environ()
+		maps.Copy(declared, own)
+		kept = func(name string) bool {
+			_, stated := declared[name]
+			return stated || !slices.Contains([]string{"SHELL", "TMPDIR", "XDG_RUNTIME_DIR"}, name)
+		}
 	}
-	own, _ := readEnviron(a)
-	maps.Copy(declared, own)
-	names := proc.Inherited(declared)
-	if i.User == nil {
-		return names
+	env := Env{Vars: slices.DeleteFunc(proc.Environ(declared, self), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return !kept(name)
+	})}
+	if a.Home != "" { // in a fleet
+		env.Inherited = slices.DeleteFunc(proc.Inherited(declared), func(name string) bool { return !kept(name) })
 	}
-	return slices.DeleteFunc(names, isPersonal)
+	return env, err
 }
 
 // readEnviron returns the environment that an agent declares, with what is in its files now.

@@ -20,11 +20,9 @@ type Process struct {
 	grace    time.Duration
 	hooks    lifecycleHooks
 	order    stopOrder
-	env      []string // of the incarnation
-	// inherited are the names of variables that the node of the incarnation has of its own.
-	inherited []string
-	finished  chan struct{} // closed when the session has ended and its hooks have run, or on detaching
-	detached  chan struct{}
+	env      Env           // of the incarnation
+	finished chan struct{} // closed when the session has ended and its hooks have run, or on detaching
+	detached chan struct{}
 
 	ctx      context.Context // of the hooks; canceled when the incarnation is killed, or on detaching
 	cancel   context.CancelCauseFunc
@@ -238,9 +236,8 @@ func (p *Process) Session() runtime.Session { return p.session }
 // Context is part of health.Agent.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Environ returns the environment of the incarnation, and the names of the variables of which another node has those of
-// its own.
-func (p *Process) Environ() (env, inherited []string) { return p.env, p.inherited }
+// Environ returns the environment of the incarnation.
+func (p *Process) Environ() Env { return p.env }
 
 // end returns what is known of the end of the incarnation, without its exit.
 func (p *Process) end() End {

@@ -51,7 +51,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	case err != nil:
 		err = withoutLease(err, s.agent.Restart)
 		exit := supervisor.Exit{Kind: supervisor.Failure, Err: err}
-		if ctx.Err() == nil && h.env != nil && hasFailed(exit) {
+		if ctx.Err() == nil && h.env.Vars != nil && hasFailed(exit) {
 			h.failed(context.WithoutCancel(ctx), exit)
 		}
 		h.ended(exit, ctx.Err() != nil)
@@ -61,7 +61,7 @@ func (s *starter) start(ctx context.Context) (supervisor.Process, error) {
 	}
 	p := newProcess(session, func() bool { return s.m.Keeps(self.Path) }, s.agent.Shutdown.Grace, h.lifecycle(),
 		turn{&s.m.Stopper.sequence, self.Path})
-	p.env, p.inherited = h.env, s.as.inherited(s.agent)
+	p.env = h.env
 	for _, l := range s.m.Listeners {
 		if l.Run != nil {
 			l.Run(who, p, s.agent)
@@ -102,7 +102,7 @@ func (s *starter) session(ctx context.Context, h *hookRunner) (runtime.Session, 
 		return nil, err
 	}
 	l, err := s.launch(h.who, token)
-	if h.env = l.Env; err != nil {
+	if h.env = envOf(l); err != nil {
 		return nil, err
 	}
 	l.Files = files
@@ -219,10 +219,12 @@ func awaitReady(ctx context.Context, s runtime.Session) error {
 }
 
 // environ returns the environment of the hooks of an adopted incarnation.
-func (s *starter) environ(who token.Caller, token string) []string {
+func (s *starter) environ(who token.Caller, token string) Env {
 	l, _ := s.launch(who, token)
-	return l.Env
+	return envOf(l)
 }
+
+func envOf(l runtime.Launch) Env { return Env{l.Env, l.Inherited} }
 
 // launch returns what an incarnation runs: what the first one did, unless that depends on files.
 func (s *starter) launch(who token.Caller, token string) (l runtime.Launch, err error) {
@@ -237,9 +239,9 @@ func (s *starter) launch(who token.Caller, token string) (l runtime.Launch, err 
 	}
 	l.Log = runtime.Log(s.agent.Logs.Or(s.m.Fleet().Logs()))
 	if s.m.Environ != nil {
-		var e error
-		l.Env, e = s.m.Environ(who.Path, l.Env)
-		err = cmp.Or(err, e)
+		vars, e := s.m.Environ(who.Path, l.Env)
+		env := envOf(l).with(vars)
+		l.Env, l.Inherited, err = env.Vars, env.Inherited, cmp.Or(err, e)
 	}
 	return l, err
 }
@@ -252,8 +254,8 @@ func (s *starter) newLaunch(who token.Caller, token string) (runtime.Launch, err
 	l := runtime.Launch{
 		Path: who.Path, Incarnation: who.Incarnation, Token: token, Home: a.Home,
 		SpecHash: s.m.Fleet().Declared(who.Path, a).Sum,
-		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env, Inherited: s.as.inherited(a), Program: a.Program,
-		StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
+		Argv:     a.Command, Dir: a.Dir, Stdin: a.Stdin, Env: env.Vars, Inherited: env.Inherited,
+		Program: a.Program, StopSignal: s.signal, Grace: a.Shutdown.Grace, Ready: a.Ready,
 		ResetNumbering: s.m.Once && who.Incarnation == 1,
 		Terminal:       a.Terminal, Limits: runtime.Limits(a.Limits),
 		NoNewPrivileges: a.NoNewPrivileges, User: s.as.User,

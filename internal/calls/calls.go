@@ -30,9 +30,8 @@ import (
 // Process is the process of a running incarnation.
 type Process interface {
 	Session() runtime.Session
-	// Environ returns the environment of the incarnation, and the names of the variables of which another node has
-	// those of its own.
-	Environ() (env, inherited []string)
+	// Environ returns the environment of the incarnation.
+	Environ() agent.Env
 	// Fail ends the incarnation as a failure with a reason; see agent.Process.
 	Fail(reason error, sig syscall.Signal) bool
 }

@@ -152,8 +152,8 @@ func (s *fakeSession) Observe() runtime.Observation {
 	return runtime.Observation{StartedAt: s.started, Life: runtime.Alive}
 }
 
-func (p *fakeProcess) Session() runtime.Session           { return p.fakeSession }
-func (p *fakeProcess) Environ() (env, inherited []string) { return p.env, nil }
+func (p *fakeProcess) Session() runtime.Session { return p.fakeSession }
+func (p *fakeProcess) Environ() agent.Env       { return agent.Env{Vars: p.env} }
 
 func (p *fakeProcess) Fail(reason error, _ syscall.Signal) bool {
 	if p.failed != nil {
@@ -424,7 +424,7 @@ func TestEnded(t *testing.T) {
 func TestHomes(t *testing.T) {
 	m := New(Options{})
 	for _, began := range []time.Time{{}, time.Now()} {
-		if s := m.newFiles(&claude, nil, began, nil); s.call.Homes != &m.homes {
+		if s := m.newFiles(&claude, agent.Env{}, began, nil); s.call.Homes != &m.homes {
 			t.Errorf("a call has homes of its own: %+v", s.call)
 		}
 	}
@@ -481,19 +481,19 @@ func TestFar(t *testing.T) {
 		synctest.Wait()
 		lost := supervisor.Exit{Kind: supervisor.Lost, Err: runtime.ErrNodeLost}
 		at := time.Now()
-		r, err := h.Ended(agent.End{Who: who, Agent: &a, Exit: lost, Began: p.started, Env: p.env})
+		r, err := h.Ended(agent.End{Who: who, Agent: &a, Exit: lost, Began: p.started, Env: p.Environ()})
 		if err != nil || r.Tokens == nil || *r.Tokens != 108 || time.Since(at) != lostTime {
 			t.Errorf("%+v, %v, after %v", r, err, time.Since(at))
 		}
 		h.Forget(who)
 		n.setLost(false)
-		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.env}) // for another controller
+		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.Environ()}) // for another controller
 		if err != nil || r.Tokens == nil || *r.Tokens != 108 {
 			t.Errorf("%+v, %v", r, err)
 		}
 		a.Terminal = false
 		h.output = errors.New("the node has not answered")
-		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.env})
+		r, err = h.Ended(agent.End{Who: who, Agent: &a, Began: p.started, Env: p.Environ()})
 		if !errors.Is(err, h.output) || r.Tokens == nil || *r.Tokens != 108 {
 			t.Errorf("without its output: %+v, %v", r, err)
 		}

@@ -3,6 +3,7 @@ package calls
 import (
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/call"
 	"github.com/coppice-dev/coppice/internal/agentcli/session"
@@ -23,10 +24,10 @@ type sessionFiles struct {
 
 // newFiles describes the call of an agent that began at a time; zero if that is not known. Then no file can be that of
 // its session.
-func (m *Manager) newFiles(a *spec.Agent, env []string, began time.Time, at *far.Client) *sessionFiles {
+func (m *Manager) newFiles(a *spec.Agent, env agent.Env, began time.Time, at *far.Client) *sessionFiles {
 	s := &sessionFiles{
-		call: session.Call{CLI: a.CommandLine(), Env: env, Dir: a.Dir, Began: began, Homes: &m.homes},
-		home: a.Home, stdin: a.Stdin, at: at,
+		call: session.Call{CLI: a.CommandLine(), Env: env.Vars, Dir: a.Dir, Began: began, Homes: &m.homes},
+		home: a.Home, stdin: a.Stdin, inherited: env.Inherited, at: at,
 	}
 	if began.IsZero() {
 		s.call.Env = nil

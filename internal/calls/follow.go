@@ -53,9 +53,7 @@ func newFollower(
 		ended: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
 	}
 	f.leave = sync.OnceFunc(func() { close(f.left) })
-	env, inherited := p.Environ()
-	f.files = m.newFiles(a, env, started, at)
-	f.files.inherited = inherited
+	f.files = m.newFiles(a, p.Environ(), started, at)
 	f.files.call.Shared, f.files.told = f.shared.Load, f.tell
 	f.place, f.call = f.files.call.Place(), f.files.newCall(a.Command)
 	return f

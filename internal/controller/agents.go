@@ -145,7 +145,7 @@ func (a agentFleet) Logs() spec.Logs { return a.f.File.Logs }
 // environOf returns the environment of a command of an agent that belongs to no incarnation.
 func environOf(as agent.Identity, path string, a *spec.Agent) []string {
 	env, _ := as.Environ(a, proc.Self{Agent: path})
-	return env
+	return env.Vars
 }
 
 // newAccess returns what tells agents from people.

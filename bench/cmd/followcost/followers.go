@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/agent"
 	"github.com/coppice-dev/coppice/internal/agentcli"
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/calls"
@@ -161,7 +162,7 @@ func (quotas) Answered(string, time.Time)      {}
 type process struct{ env []string }
 
 func (p process) Session() runtime.Session        { return session{} }
-func (p process) Environ() (env, inherited []string) { return p.env, nil }
+func (p process) Environ() agent.Env              { return agent.Env{Vars: p.env} }
 func (p process) Fail(error, syscall.Signal) bool { return false }
 
 type session struct{ runtime.Session }
