@@ -53,7 +53,7 @@ func BenchmarkSpread(b *testing.B) {
 	all := func() []registry.Node { return known }
 	places, err := placing.Open(b.Context(), placing.Options{
 		Store: s, Node: "n0", Epoch: func() uint64 { return known[0].Epoch }, Logger: slog.New(slog.DiscardHandler),
-		Nodes: all, Leases: leases.New(s, all),
+		Nodes: all, Leases: leases.New(s, func() ([]registry.Node, <-chan struct{}) { return known, nil }),
 		Runtime: func(node, _ string) runtime.Runtime { return stages[node] },
 		Lost:    func(node string, _ uint64) { b.Errorf("node %s is lost", node) },
 	})

@@ -24,7 +24,7 @@ func newProjectFiles(config, revision string, logger *slog.Logger) *projectFiles
 	return f
 }
 
-// Revision returns that of the files as they were read last.
+// Revision returns that of the files as they were read last without an error.
 func (f *projectFiles) Revision() string { return *f.revision.Load() }
 
 // run calls changed each time that the revision is another one, until ctx ends.
@@ -37,7 +37,8 @@ func (f *projectFiles) run(ctx context.Context, first filewatch.Set, changed fun
 		if err := files.Programs.Close(); err != nil {
 			f.logger.Warn("cannot close the programs of the project", "error", err)
 		}
-		if revision := now.Config.Revision; revision != f.Revision() {
+		// Files with an error do not count: the controller goes on with those before.
+		if revision := now.Config.Revision; now.Err == nil && revision != f.Revision() {
 			f.revision.Store(&revision)
 			changed()
 		}

@@ -163,6 +163,7 @@ func (m *machine) openNode(
 				m.Standby(fmt.Sprintf("node %s stands by, process %d: %s", self.Name(), os.Getpid(), why))
 			}
 		},
+		Held: func() { m.emptied.Store(false) },
 		Leave: func(ctx context.Context) {
 			m.stopHere(ctx)
 			m.emptied.Store(true)

@@ -27,7 +27,6 @@ import (
 // term is the controller of the fleet until ctx ends.
 func (m *machine) term(ctx context.Context, n *node.Node, db store.Store, l store.Lease) (abandon bool, err error) {
 	m.leads.Store(true)
-	m.emptied.Store(false)
 	defer m.leads.Store(false)
 	m.Logger.Info("this node is the controller of the fleet now", "node", n.Name(), "epoch", l.Fence().Epoch)
 	mine := fenced.New(db, l.Fence())
@@ -155,8 +154,8 @@ func (m *machine) tryStopHere(ctx context.Context) error {
 		return err
 	}
 	slots, err := agent.ListSlots(ctx, m.runtimes)
-	if i := slices.IndexFunc(slots, func(s agent.Slot) bool { return s.Life == runtime.Alive }); i >= 0 {
-		return fmt.Errorf("%s still runs", slots[i].Path) // it was just being started
+	if i := slices.IndexFunc(slots, agent.Slot.Lives); i >= 0 {
+		return fmt.Errorf("%s may still run", slots[i].Path) // it was just being started, or its state is not known
 	}
 	return err
 }

@@ -31,7 +31,7 @@ const retryPause = 500 * time.Millisecond
 // Tracker knows which leases have ended.
 type Tracker struct {
 	store store.Store
-	nodes func() []registry.Node
+	nodes func() (all []registry.Node, changed <-chan struct{})
 
 	mu      sync.Mutex
 	ended   map[Lease]time.Time // when that was known
@@ -40,15 +40,16 @@ type Tracker struct {
 	wake    chan struct{}
 }
 
-// New returns a tracker, which knows nothing yet. nodes returns the nodes of the fleet.
-func New(s store.Store, nodes func() []registry.Node) *Tracker {
+// New returns a tracker, which knows nothing yet. nodes returns the nodes of the fleet, and a channel that is closed when
+// these change.
+func New(s store.Store, nodes func() (all []registry.Node, changed <-chan struct{})) *Tracker {
 	return &Tracker{
 		store: s, nodes: nodes, ended: make(map[Lease]time.Time), changed: make(chan struct{}),
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// IsTold reports whether the store tells when leases end. If it does not, somebody has to look.
+// IsTold reports whether the store tells when leases end. If it does not, the caller has to look.
 func (t *Tracker) IsTold() bool {
 	_, ok := t.store.(store.LeaseFollower)
 	return ok
@@ -78,9 +79,14 @@ func (t *Tracker) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { _ = f.FollowLeases(ctx, t.tell) })
+	looked := make(map[Lease]bool)
 	for {
 		var again <-chan time.Time
-		if names := t.take(); !t.Look(ctx, t.of(names)) {
+		names := t.take()
+		nodes, changed := t.nodes()
+		if t.Look(ctx, due(nodes, names, looked)) {
+			looked = leasesOf(nodes)
+		} else {
 			for _, name := range names {
 				t.note(name)
 			}
@@ -88,6 +94,7 @@ func (t *Tracker) Run(ctx context.Context) {
 		}
 		select {
 		case <-t.wake:
+		case <-changed:
 		case <-again:
 		case <-ctx.Done():
 			return
@@ -120,15 +127,24 @@ func (t *Tracker) take() []string {
 	return names
 }
 
-// of returns the last leases of the nodes that have leases of some names.
-func (t *Tracker) of(names []string) (all []Lease) {
-	if len(names) == 0 {
-		return nil
+// due returns the last leases of the nodes that are told of, by the names of their leases, and those at which nobody has
+// looked: they may have ended before the registry had them.
+func due(nodes []registry.Node, told []string, looked map[Lease]bool) (all []Lease) {
+	every := slices.Contains(told, "")
+	for l := range leasesOf(nodes) {
+		if every || !looked[l] || slices.Contains(told, registry.LeaseOf(l.Node)) {
+			all = append(all, l)
+		}
 	}
-	every := slices.Contains(names, "")
-	for _, n := range t.nodes() {
-		if n.Epoch != 0 && (every || slices.Contains(names, registry.LeaseOf(n.Name))) {
-			all = append(all, Of(n))
+	return all
+}
+
+// leasesOf returns the last leases of nodes that have had one.
+func leasesOf(nodes []registry.Node) map[Lease]bool {
+	all := make(map[Lease]bool, len(nodes))
+	for _, n := range nodes {
+		if n.Epoch != 0 {
+			all[Of(n)] = true
 		}
 	}
 	return all

@@ -67,25 +67,48 @@ func (s *teller) looked() []string {
 	return all
 }
 
-// fleet has nodes with leases, and a tracker that runs.
+// fleet has nodes with leases, and a tracker that runs and has looked at them.
 type fleet struct {
 	*teller
 	*leases.Tracker
 	held map[string]store.Lease
+
+	known   sync.Mutex
+	nodes   []registry.Node
+	changed chan struct{}
+}
+
+// all is what the registry knows.
+func (f *fleet) all() ([]registry.Node, <-chan struct{}) {
+	f.known.Lock()
+	defer f.known.Unlock()
+	return slices.Clone(f.nodes), f.changed
+}
+
+// announce has a node with a new lease come into the registry, in place of what that had of it.
+func (f *fleet) announce(name string, epoch uint64) {
+	f.known.Lock()
+	defer f.known.Unlock()
+	f.nodes = slices.DeleteFunc(f.nodes, func(n registry.Node) bool { return n.Name == name })
+	f.nodes = append(f.nodes, registry.Node{Name: name, Epoch: epoch})
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 func start(t *testing.T, names ...string) *fleet {
-	f := &fleet{teller: &teller{Store: memory.New(), tells: make(chan string)}, held: map[string]store.Lease{}}
-	nodes := []registry.Node{{Name: "joined"}}
+	f := &fleet{
+		teller: &teller{Store: memory.New(), tells: make(chan string)}, held: map[string]store.Lease{},
+		nodes: []registry.Node{{Name: "joined"}}, changed: make(chan struct{}),
+	}
 	for _, name := range names {
 		l, err := f.Acquire(t.Context(), registry.LeaseOf(name), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.held[name] = l
-		nodes = append(nodes, registry.Node{Name: name, Epoch: l.Fence().Epoch})
+		f.nodes = append(f.nodes, registry.Node{Name: name, Epoch: l.Fence().Epoch})
 	}
-	f.Tracker = leases.New(f.teller, func() []registry.Node { return nodes })
+	f.Tracker = leases.New(f.teller, f.all)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
@@ -94,6 +117,7 @@ func start(t *testing.T, names ...string) *fleet {
 		running.Wait()
 		f.Close()
 	})
+	f.looked()
 	return f
 }
 
@@ -148,6 +172,36 @@ func TestTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// It looks at a lease that the registry has only now, which may have ended before; and at no other then.
+func TestNewLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, "a", "b")
+		f.release(t, "b")
+		next, err := f.Acquire(t.Context(), registry.LeaseOf("b"), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.tells <- "nodes/b" // the registry has the first one
+		f.looked()
+		f.announce("b", next.Fence().Epoch)
+		if got := f.looked(); !slices.Equal(got, []string{"nodes/b"}) {
+			t.Errorf("it looks at %q", got)
+		}
+		for _, epoch := range []uint64{f.of("b").Epoch, next.Fence().Epoch} {
+			if _, ended := f.Ended(leases.Lease{Node: "b", Epoch: epoch}); !ended {
+				t.Errorf("lease %d of b has not ended", epoch)
+			}
+		}
+		f.announce("b", next.Fence().Epoch)
+		if got := f.looked(); got != nil {
+			t.Errorf("it looks again at %q", got)
+		}
+	})
 }
 
 // It looks again until the store has answered, and notes the first time at which an end was known.

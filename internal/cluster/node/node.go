@@ -51,6 +51,8 @@ type Options struct {
 	// LeaseFile has the leases while this process runs, and after it was killed. DeadlineFile is that of package
 	// deadline.
 	LeaseFile, DeadlineFile string
+	// Held is called each time that the node has got its lease: agents may be started here.
+	Held func()
 	// Leave returns when no agent runs on this node. It is called when the deadline of the agents is over, before the
 	// node gives up its lease, by which others know that.
 	Leave func(ctx context.Context)
@@ -73,7 +75,7 @@ type Node struct {
 	leases     leaseFile
 	controller *follower
 	announced  sync.Once
-	news       chan struct{} // holds a token if the others are to be told anew
+	news       chan struct{} // holds a token if the others are to be told again
 	readied    chan struct{} // closed when ready has returned, and the node is announced
 	api        mounted
 	shared     atomic.Pointer[http.Handler] // for other nodes
@@ -95,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{o: o, view: view, until: until, leases: leaseFile{path: o.LeaseFile}, pipe: pipe.Listen(),
 		readied: make(chan struct{}), news: make(chan struct{}, 1)}
-	n.ended = leases.New(o.Store, n.Nodes)
+	n.ended = leases.New(o.Store, view.All)
 	n.api.epoch = &n.epoch
 	n.controller, err = newFollower(ctx, o.Store, o.Logger)
 	return n, err
@@ -173,28 +175,10 @@ func (n *Node) Run(ctx context.Context, ready func(context.Context) error, term 
 	}
 }
 
-// asking notes the time from which the next deadline counts.
-func (n *Node) asking() {
-	if now, err := deadline.Now(); err == nil {
-		n.sent.Store(int64(now))
-	}
-}
-
-// renewed moves the deadline of the agents, unless these are being ended: the lease is held until that is done.
-func (n *Node) renewed(l store.Lease) {
-	n.leaving.Lock()
-	defer n.leaving.Unlock()
-	if l.Fence().Epoch <= n.left {
-		return
-	}
-	if err := n.until.Move(deadline.Instant(n.sent.Load()).Add(n.o.TTL)); err != nil {
-		n.o.Logger.Error("the agents of this node will be stopped at their last deadline", "error", err)
-	}
-}
-
 // hold is what the node does while it holds its lease.
 func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term Term) (abandon bool, err error) {
 	n.leases.save(fences{Node: l.Fence()}, n.o.Logger)
+	n.o.Held()
 	n.epoch.Store(l.Fence().Epoch)
 	defer func() {
 		n.epoch.Store(0)
@@ -247,43 +231,6 @@ func (n *Node) hold(ctx context.Context, l store.Lease, resume store.Fence, term
 	}
 }
 
-// keeps reports whether a node that ends with an error leaves its agents to the next process. A node that may not have
-// them any longer does not.
-func keeps(ctx context.Context, err error) bool {
-	return errors.Is(context.Cause(ctx), ErrKeeping) && !errors.Is(err, ErrSteppedDown) &&
-		!errors.Is(err, registry.ErrRemoved)
-}
-
-// withdrawTimeout bounds the time in which the others are told that this node ends.
-const withdrawTimeout = 2 * time.Second
-
-// leave ends what runs on this node.
-func (n *Node) leave(ctx context.Context, fence store.Fence) {
-	lost := errors.Is(context.Cause(ctx), election.ErrLost)
-	if err := n.expire(fence, lost); err != nil {
-		n.o.Logger.Error("agents could still be started here", "error", err)
-	}
-	if !lost {
-		telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
-		defer cancel()
-		if err := registry.Withdraw(telling, n.o.Store, n.o.Name, fence); err != nil {
-			n.o.Logger.Warn("the others are not told that this node ends", "error", err)
-		}
-	}
-	n.o.Leave(context.WithoutCancel(ctx)) // until it is done, others must not have the lease of this node
-}
-
-// expire ends the deadline of the agents that have run under a lease: none is started here until the node has another.
-func (n *Node) expire(fence store.Fence, lost bool) error {
-	n.leaving.Lock()
-	defer n.leaving.Unlock()
-	n.left = fence.Epoch
-	if lost {
-		return n.until.Expire()
-	}
-	return n.until.Leave(n.o.Name)
-}
-
 // retryPause is the time after a term that could not begin, in which another node may be elected.
 const retryPause = 2 * time.Second
 
@@ -309,57 +256,6 @@ func (n *Node) stopped(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// announcePause is the time between two attempts to announce the node.
-const announcePause = time.Second
-
-// announce says how the node is reached, until the store has it.
-func (n *Node) announce(ctx context.Context, fence store.Fence) error {
-	for told := false; ; told = true {
-		err := registry.Announce(ctx, n.o.Store, n.o.Name, fence, n.o.Info())
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, registry.ErrUnknown):
-			return registry.ErrRemoved
-		case ctx.Err() == nil && !told:
-			n.o.Logger.Warn("cannot announce this node to the others; trying on", "error", err)
-		}
-		if err := sleep(ctx, announcePause); err != nil {
-			return err
-		}
-	}
-}
-
-// InfoChanged has the node tell the others what it announces, which has changed.
-func (n *Node) InfoChanged() {
-	select {
-	case n.news <- struct{}{}:
-	default:
-	}
-}
-
-// keepAnnounced announces the node each time that InfoChanged was called, until end is called.
-func (n *Node) keepAnnounced(ctx context.Context, fence store.Fence) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		for {
-			select {
-			case <-n.news:
-				if n.announce(ctx, fence) != nil {
-					return // it ends
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return func() {
-		cancel()
-		telling.Wait()
-	}
 }
 
 // awaitUndrained waits until the node is not being drained.

@@ -89,6 +89,7 @@ type process struct {
 	cancel  context.CancelCauseFunc
 	terms   chan *term
 	standby chan string
+	holds   atomic.Bool  // it has said that it holds its lease since it has left
 	left    atomic.Int32 // how often it has left
 	loses   atomic.Bool  // it loses its lease, so that it cannot say that it leaves
 	ended   chan error
@@ -111,7 +112,7 @@ func (m *machine) run() *process {
 		Current: func() *identity.Identity { return m.current }, Listener: l, Join: http.NotFoundHandler(),
 		Store: m.f.s, Link: p.link, TTL: ttl, LeaseFile: filepath.Join(m.dir, "leases.json"),
 		DeadlineFile: filepath.Join(m.dir, "deadline"), Standby: func(why string) { p.standby <- why },
-		Leave: p.leave, Logger: slog.New(slog.DiscardHandler),
+		Held: func() { p.holds.Store(true) }, Leave: p.leave, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,6 +151,9 @@ func (m *machine) run() *process {
 // leave notes that the node has left. Until then it has its lease, or has lost it, and nothing can be started on it.
 func (p *process) leave(ctx context.Context) {
 	p.left.Add(1)
+	if !p.holds.Swap(false) {
+		p.f.t.Errorf("node %s leaves, and has not said that it holds its lease", p.name)
+	}
 	if p.n.Epoch() != 0 || ctx.Err() != nil {
 		p.f.t.Errorf("node %s leaves with epoch %d, %v", p.name, p.n.Epoch(), ctx.Err())
 	}

@@ -397,7 +397,7 @@ func leadKnowing(t testing.TB, s store.Store, known *leases.Tracker, n *node, ot
 		return known
 	}
 	if c.leases = known; known == nil {
-		c.leases = leases.New(s, nodes)
+		c.leases = leases.New(s, func() ([]registry.Node, <-chan struct{}) { return nodes(), nil })
 	}
 	c.places, err = placing.Open(t.Context(), placing.Options{
 		Store: fenced.New(s, l.Fence()), Node: n.name, Epoch: n.epoch, Logger: slog.New(slog.DiscardHandler),

@@ -98,6 +98,9 @@ func (p *Places) endedNow(place Place) (at time.Time, is bool) {
 // answer is not waited for then.
 func (p *Places) whileHeld(ctx context.Context, place Place) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
+	if place.Node == p.Node { // which answers
+		return ctx, cancel
+	}
 	go func() {
 		for {
 			changed := p.Leases.Changed()

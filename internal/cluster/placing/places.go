@@ -67,7 +67,7 @@ type Options struct {
 	Epoch func() uint64 // returns that of the lease of the node, and 0 while it has none
 	// Nodes returns the nodes of the fleet.
 	Nodes func() []registry.Node
-	// Leases knows which leases of these have ended. Somebody runs it.
+	// Leases knows which leases of these have ended. Its owner runs it.
 	Leases *leases.Tracker
 	// Runtime returns a runtime of another node.
 	Runtime func(node, kind string) runtime.Runtime
