@@ -26,7 +26,11 @@ func readRecords(request string) (callfile.Records, error) {
 	if err != nil {
 		return callfile.Records{}, err
 	}
-	return callfile.Read(recordsFile(request), q.Fired)
+	all, err := callfile.Read(recordsFile(request))
+	if !all.Fired.Equal(q.Fired) { // it has not begun
+		return callfile.Records{Fired: q.Fired}, err
+	}
+	return all, err
 }
 
 // removeRecords removes what is known of the last run of the request in a file.

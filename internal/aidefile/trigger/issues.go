@@ -27,7 +27,7 @@ const (
 	maxIssueBytes = 64 << 20 // of all issues
 )
 
-// storePrefix precedes the keys of the issues that agents have taken.
+// storePrefix precedes the keys of the issues that agents have taken, and of the requests of their last runs.
 const storePrefix = "aides"
 
 func issuesKey(path string) string { return storePrefix + "/" + store.PathKey(path) + "/issues" }

@@ -3,8 +3,8 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
@@ -107,7 +107,7 @@ func (m *Manager) pending(path string) (q runner.RunRequest, ok bool) {
 	if ok || m.Files == nil {
 		return q, ok
 	}
-	// A daemon of an earlier version has it only in this file.
+	// A daemon of an earlier version, on one machine, has it only in this file.
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	text, err := m.Files.ReadFile(ctx, path, runner.RequestName)
@@ -123,21 +123,41 @@ func (m *Manager) forgetRequests() {
 	for path := range m.byPath {
 		current[requestKey(path)] = true
 	}
-	var ops []store.Op
+	var gone []string
 	for key := range m.requests {
 		if !current[key] {
 			delete(m.requests, key)
-			ops = append(ops, store.Op{Kind: store.Delete, Key: key})
+			gone = append(gone, key)
 		}
 	}
-	if len(ops) == 0 {
+	if len(gone) == 0 {
 		return
 	}
 	m.Go(func(ctx context.Context) {
-		for some := range slices.Chunk(ops, store.MaxOpsOf(m.Store)) {
-			if _, err := m.Store.Apply(ctx, store.Fence{}, nil, some); err != nil {
-				m.Logger.Warn("cannot remove the requests of agents that are gone", "error", err)
+		for _, key := range gone {
+			if err := m.removeRequest(ctx, key); err != nil {
+				m.Logger.Warn("cannot remove the request of an agent that is gone", "key", key, "error", err)
 			}
 		}
 	})
+}
+
+// removeRequest removes a request from the store, unless there is another one since: the agent may have come back.
+func (m *Manager) removeRequest(ctx context.Context, key string) error {
+	r, err := store.Get(ctx, m.Store, key)
+	if err != nil || r.Rev == 0 {
+		return err
+	}
+	m.mu.Lock()
+	_, back := m.requests[key]
+	m.mu.Unlock()
+	if back {
+		return nil
+	}
+	_, err = m.Store.Apply(ctx, store.Fence{}, []store.Cond{{Key: key, Rev: r.Rev}},
+		[]store.Op{{Kind: store.Delete, Key: key}})
+	if errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
 }
