@@ -83,7 +83,7 @@ func testFleetEndedAlone(t *testing.T, c *etcdtest.Cluster) {
 	if end := second.downLocal(); end != (localDown{Node: "n2"}) {
 		t.Errorf("again: %+v", end)
 	}
-	first.says([]string{"down", "--local"}, "no other node takes agents: n2 is lost; the agents of this node stop",
+	first.says([]string{"down", "--local"}, "no other node takes agents: n2 is lost; agents of this node stop",
 		"node n1 is down; its agents are stopped, and start when a node takes them")
 	first.checkEnded()
 	second.do("up", "-d")

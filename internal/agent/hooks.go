@@ -128,7 +128,8 @@ func (m *Manager) RunCommand(
 // command returns what runs a command of an agent.
 func (i Identity) command(a *spec.Agent, who token.Caller, argv []string, env Env) runtime.Launch {
 	return runtime.Launch{
-		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env.Vars, Inherited: env.Inherited, Home: a.Home,
+		Path: who.Path, Incarnation: who.Incarnation, Argv: argv, Dir: a.Dir, Env: env.Vars, Inherited: env.Inherited,
+		Home:            a.Home,
 		NoNewPrivileges: a.NoNewPrivileges, User: i.User, Paths: landlock.New(a.ReadWritePaths, a.ReadOnlyPaths),
 	}
 }

@@ -83,7 +83,7 @@ func TestRightsOfNode(t *testing.T) {
 		return text
 	}
 	if text := problem(); !strings.Contains(text, "user shop needs a role") ||
-		!strings.HasSuffix(text, "it may not use p/l/") {
+		!strings.HasPrefix(text, "the user may not use p/l/:") {
 		t.Errorf("rights are missing: %q", text)
 	}
 	c.Kill(0)

@@ -111,8 +111,8 @@ func Stop(ctx context.Context, file string, logger *slog.Logger) (stopped Stoppe
 	return stopped, errors.Join(errs...)
 }
 
-// leave has the agents of a node of a fleet end as at its deadline. Otherwise the controller, if a daemon starts here
-// before the lease has ended, would count that they have ended.
+// leave has the agents of a node of a fleet end as at its deadline. Otherwise a daemon that starts here before the
+// lease has ended would report their ends to the controller, which counts them as failures.
 func leave(ctx context.Context, p project.Project, runtimes []runtime.Runtime, logger *slog.Logger) {
 	self, err := member.Load(p.Node())
 	if err == nil {

@@ -43,24 +43,19 @@ type Records struct {
 // maxFile bounds a file that is read, in bytes.
 const maxFile = 8 << 20
 
-// Read reads what is known of the run of the request that was fired at a time. If there is no file, or it is of another
-// request, nothing is known: the run was killed before it could begin. The call in progress of a run that was killed is
-// its last one. An error names the file.
-func Read(path string, fired time.Time) (Records, error) {
-	none := Records{Fired: fired}
+// Read reads what is known of a run. If there is no file, nothing is known: the run was killed before it could begin.
+// The call in progress of a run that was killed is its last one. An error names the file.
+func Read(path string) (Records, error) {
 	text, err := private.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return none, nil
+		return Records{}, nil
 	}
 	if err != nil {
-		return none, err
+		return Records{}, err
 	}
 	all, err := Parse(text)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", path, err)
-	}
-	if !all.Fired.Equal(fired) {
-		return none, nil
+		return Records{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return all, nil
 }

@@ -141,7 +141,7 @@ if the fleet has a password or a client certificate for etcd, the command says w
 }
 
 // keptLines says what a machine that was removed still has for etcd, which is what all nodes have, and what to do.
-// There are none if etcd lets everybody in.
+// There are none if etcd needs no credentials.
 func keptLines(l etcd.Location) []string {
 	var kept, other, end []string
 	if l.User != "" {

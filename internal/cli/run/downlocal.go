@@ -51,7 +51,7 @@ func downLocal(
 		end.NoTaker = noTaker(ctx, c, end.Node)
 	}
 	if end.NoTaker != "" {
-		s.Complain(plaintext.Line(end.NoTaker) + "; the agents of this node stop, and start again when a node takes " +
+		s.Complain(plaintext.Line(end.NoTaker) + "; agents of this node stop, and start again when a node takes " +
 			"them; the store keeps their tasks and all else of the fleet")
 	}
 	holder, _ := p.Locked() // before another daemon may have the lock

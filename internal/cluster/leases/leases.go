@@ -40,8 +40,8 @@ type Tracker struct {
 	wake    chan struct{}
 }
 
-// New returns a tracker, which knows nothing yet. nodes returns the nodes of the fleet, and a channel that is closed when
-// these change.
+// New returns a tracker, which knows nothing yet. nodes returns the nodes of the fleet, and a channel that is closed
+// when these change.
 func New(s store.Store, nodes func() (all []registry.Node, changed <-chan struct{})) *Tracker {
 	return &Tracker{
 		store: s, nodes: nodes, ended: make(map[Lease]time.Time), changed: make(chan struct{}),
@@ -127,8 +127,8 @@ func (t *Tracker) take() []string {
 	return names
 }
 
-// due returns the last leases of the nodes that are told of, by the names of their leases, and those at which nobody has
-// looked: they may have ended before the registry had them.
+// due returns the last leases of the nodes that are told of, by the names of their leases, and those at which nobody
+// has looked: they may have ended before the registry had them.
 func due(nodes []registry.Node, told []string, looked map[Lease]bool) (all []Lease) {
 	every := slices.Contains(told, "")
 	for l := range leasesOf(nodes) {

@@ -28,6 +28,16 @@ const (
 	Unknown  State = "unknown"  // the store does not answer
 )
 
+// filesOf returns the revision of the files of a node; empty if it is not known.
+func filesOf(all []registry.Node, name string) string {
+	for _, n := range all {
+		if n.Name == name {
+			return n.Files
+		}
+	}
+	return ""
+}
+
 // runs reports whether the daemon of a node runs.
 func (s State) runs() bool { return s == Ready || s == Draining }
 
@@ -62,12 +72,7 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files string // of the controller
-	for _, n := range all {
-		if n.Name == controller.Node {
-			files = n.Files
-		}
-	}
+	files := filesOf(all, controller.Node)
 	infos := make([]Info, len(all))
 	var wg sync.WaitGroup
 	for i, n := range all {

@@ -32,12 +32,7 @@ func Known(p *placing.Places) []Summary {
 
 func summarize(all []registry.Node, agents map[string]int, isUp func(node string) bool, controller string) []Summary {
 	var nodes []Summary
-	var files string // of the controller
-	for _, n := range all {
-		if n.Name == controller {
-			files = n.Files
-		}
-	}
+	files := filesOf(all, controller)
 	for _, n := range all {
 		s := Summary{
 			Name: n.Name, State: Ready, Controller: n.Name == controller, Agents: agents[n.Name], Capacity: n.Capacity,

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/agentcli/callfile"
 	"github.com/coppice-dev/coppice/internal/api"
@@ -105,7 +104,7 @@ func (w *Workers) Launch(who token.Caller, a *spec.Agent) {
 
 // Calls returns what is known of the calls of the last incarnation of a worker.
 func (w *Workers) Calls(path string) callfile.Records {
-	all, err := callfile.Read(w.file(path), time.Time{})
+	all, err := callfile.Read(w.file(path))
 	if err != nil {
 		w.Logger.Warn("cannot read what is known of the calls of a worker", "path", path, "error", err)
 	}

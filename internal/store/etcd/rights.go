@@ -19,20 +19,22 @@ func CheckRights(ctx context.Context, s *Store) error {
 	defer s.conn.calls.Done()
 	var refused []string
 	var why error
-	for _, part := range []string{"k/", "n/", "l/", "w/", "epoch", "compacted", "importing", "format"} {
+	for _, part := range []string{
+		"k/", "n/", "l/", "w/", "epoch", "compacted", importing, importer, imported, "format",
+	} {
 		err := checkRight(ctx, s.conn, s.conn.prefix+part)
 		switch {
 		case code(err) == codes.PermissionDenied:
 			refused, why = append(refused, s.conn.prefix+part), err
 		case err != nil:
-			return s.conn.translate("looking what the user may do in", err)
+			return s.conn.translate("checking the rights of the user in", err)
 		}
 	}
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("%w; it may not use %s", s.conn.translate("looking what the user may do in", why),
-		strings.Join(refused, ", "))
+	return fmt.Errorf("the user may not use %s: %w", strings.Join(refused, ", "),
+		s.conn.translate("checking the rights of the user in", why))
 }
 
 // checkRight checks the rights for a key, or for all below one that ends with a slash. etcd wants those for both
