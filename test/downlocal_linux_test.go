@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
 )
 
-// localDown is what coppice down --local --json prints.
+// localDown has the output of coppice down --local --json.
 type localDown struct {
 	Node       string
 	Controller bool

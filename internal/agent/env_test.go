@@ -19,9 +19,11 @@ func TestInherited(t *testing.T) {
 		a         spec.Agent
 		have, not string
 	}{
-		"declares one": {Identity{}, spec.Agent{Home: "/p", Env: map[string]string{"TZ": "UTC"}}, "PATH HOME TMPDIR", "TZ"},
-		"has a user":   {Identity{User: user}, spec.Agent{Home: "/p"}, "PATH TERM", "HOME SHELL USER TMPDIR"},
-		"no fleet":     {Identity{}, spec.Agent{}, "", "PATH HOME TZ"},
+		"declares one": {
+			Identity{}, spec.Agent{Home: "/p", Env: map[string]string{"TZ": "UTC"}}, "PATH HOME TMPDIR", "TZ",
+		},
+		"has a user": {Identity{User: user}, spec.Agent{Home: "/p"}, "PATH TERM", "HOME SHELL USER TMPDIR"},
+		"no fleet":   {Identity{}, spec.Agent{}, "", "PATH HOME TZ"},
 	} {
 		env, err := c.as.Environ(&c.a, proc.Self{Agent: "a", Incarnation: 1})
 		if err != nil {

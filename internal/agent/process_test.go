@@ -247,7 +247,7 @@ func TestLifecycleHooks(t *testing.T) {
 }
 
 // An agent that has ended because its node has left the fleet is started again, and no limit counts that. Another end
-// that nobody here has asked for is the agent's own, and one that was asked to stop stays stopped.
+// that was not asked for here is the agent's own, and one that was asked to stop stays stopped.
 func TestEndOnItsNode(t *testing.T) {
 	left := supervisor.Exit{Kind: supervisor.Failure, Err: fmt.Errorf("%w: node b", runtime.ErrDeadline)}
 	for name, c := range map[string]struct {

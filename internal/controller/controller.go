@@ -81,7 +81,7 @@ type Options struct {
 	Once bool
 	// Work is the directory of the files of workers of pipelines; empty if there is none.
 	Work string
-	// Sandbox says that the project is tried out: it takes no ports of the project, and tells nobody.
+	// Sandbox says that the project is tried out: no port of the project is taken, and no message is sent to people.
 	Sandbox bool
 	// Lock is the lock file of the project, and Restored tells that the socket was deleted and is there again. Run
 	// repairs what was removed.

@@ -1,18 +1,16 @@
 package far
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/peer"
 )
 
 // ClientOptions configure a Client. All are required.
@@ -156,33 +154,11 @@ func (c *Client) again(asked []*Follower, drops []uint64) {
 
 // ask sends a request and returns the answer.
 func (c *Client) ask(req *request) (*answer, error) {
-	body, err := json.Marshal(req)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node"+Path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.o.Transport.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answers with %s: %.200q", resp.Status, strings.TrimSpace(string(text)))
-	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	}
 	a := new(answer)
-	if err := json.Unmarshal(text, a); err != nil {
-		return nil, fmt.Errorf("the answer is damaged: %w", err)
+	if err := peer.Ask(ctx, c.o.Transport, Path, maxAnswer, req, a); err != nil {
+		return nil, err
 	}
 	if a.Version != version {
 		return nil, fmt.Errorf("it speaks version %d; expected %d", a.Version, version)

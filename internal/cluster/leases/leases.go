@@ -127,8 +127,8 @@ func (t *Tracker) take() []string {
 	return names
 }
 
-// due returns the last leases of the nodes that are told of, by the names of their leases, and those at which nobody
-// has looked: they may have ended before the registry had them.
+// due returns the last leases of the nodes that are told of, by the names of their leases, and those that were not
+// looked at yet: they may have ended before the registry had them.
 func due(nodes []registry.Node, told []string, looked map[Lease]bool) (all []Lease) {
 	every := slices.Contains(told, "")
 	for l := range leasesOf(nodes) {

@@ -78,7 +78,7 @@ type fleet struct {
 	changed chan struct{}
 }
 
-// all is what the registry knows.
+// all returns what the registry knows.
 func (f *fleet) all() ([]registry.Node, <-chan struct{}) {
 	f.known.Lock()
 	defer f.known.Unlock()
@@ -121,7 +121,7 @@ func start(t *testing.T, names ...string) *fleet {
 	return f
 }
 
-// release ends the lease of a node. Nobody is told.
+// release ends the lease of a node. The tracker is not told.
 func (f *fleet) release(t *testing.T, name string) {
 	if err := f.held[name].Release(t.Context()); err != nil {
 		t.Fatal(err)

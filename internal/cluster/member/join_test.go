@@ -68,7 +68,8 @@ func TestInit(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if i := changed.Info("v1", "f1"); i.Address != want.Advertise || i.Version != "v1" || i.Files != "f1" || i.Capacity != 3 {
+	i := changed.Info("v1", "f1")
+	if i.Address != want.Advertise || i.Version != "v1" || i.Files != "f1" || i.Capacity != 3 {
 		t.Errorf("%+v", i)
 	}
 

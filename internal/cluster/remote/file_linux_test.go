@@ -64,7 +64,8 @@ func TestFiles(t *testing.T) {
 
 	// A start that is refused leaves the files as they are.
 	busy := l
-	busy.Incarnation, busy.Files = 2, &runtime.Files{Write: map[string][]byte{"order.json": nil}, Remove: []string{"size"}}
+	busy.Incarnation, busy.Files = 2, &runtime.Files{Write: map[string][]byte{"order.json": nil},
+		Remove: []string{"size"}}
 	if _, err := w.far.Start(ctxOf(t), busy); !errors.Is(err, runtime.ErrBusy) {
 		t.Errorf("%v", err)
 	}

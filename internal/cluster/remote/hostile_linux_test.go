@@ -111,7 +111,9 @@ func TestHostileClient(t *testing.T) {
 		"a hello without a client": {message.Request{ID: 1, Op: message.OpHello, Version: message.Version}},
 		"an ID that is used":       {greeting, following, following},
 		"no ID":                    {greeting, message.Request{Op: message.OpList}},
-		"too many references":      {greeting, message.Request{Op: message.OpWatch, Refs: make([]message.Ref, message.MaxRefs+1)}},
+		"too many references": {
+			greeting, message.Request{Op: message.OpWatch, Refs: make([]message.Ref, message.MaxRefs+1)},
+		},
 	} {
 		r := w.raw(t, Path)
 		r.send(requests...)
@@ -124,19 +126,27 @@ func TestHostileClient(t *testing.T) {
 	}
 	f := store.Fence{Lease: "controller", Epoch: 7}
 	for what, q := range map[string]message.Request{
-		"not know the request":        {Op: "dance", Ref: s.Ref, Fence: &f},
-		"no runtime of the kind":      {Op: message.OpStart, Ref: message.Ref{Kind: "docker", Path: "a", Token: "t"}, Fence: &f},
-		"has no fence":                {Op: message.OpKill, Ref: s.Ref},
-		"needs a token":               {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Incarnation: 1}, Fence: &f},
-		"the request has no launch":   {Op: message.OpExec, Ref: s.Ref, Fence: &f},
-		"no program named":            {Op: message.OpExec, Ref: s.Ref, Fence: &f, Launch: &message.Launch{Launch: new(wire.Launch)}},
-		"the request has no fence":    {Op: message.OpExec, Ref: s.Ref, Launch: &message.Launch{Launch: new(wire.Launch)}},
-		"has no launch":               {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Token: "t"}, Fence: &f},
-		"without a path":              {Op: message.OpAdopt, Ref: message.Ref{Kind: "proc"}, Fence: &f},
-		"has incarnation 1":           {Op: message.OpKill, Ref: message.Ref{Kind: "proc", Path: "app/a", Incarnation: 1}, Fence: &f},
-		"at most 32768 are possible":  {Op: message.OpWrite, Ref: s.Ref, Fence: &f, Data: make([]byte, message.MaxData+1)},
-		"no signal -1":                {Op: message.OpSignal, Ref: s.Ref, Fence: &f, Signal: &message.Signal{Name: "SIGNONE"}},
-		"bytes, at most 4096 are all": {Op: message.OpRemove, Ref: message.Ref{Kind: "proc", Path: strings.Repeat("x", 1<<20)}, Fence: &f},
+		"not know the request": {Op: "dance", Ref: s.Ref, Fence: &f},
+		"no runtime of the kind": {Op: message.OpStart, Ref: message.Ref{Kind: "docker", Path: "a", Token: "t"},
+			Fence: &f},
+		"has no fence": {Op: message.OpKill, Ref: s.Ref},
+		"needs a token": {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Incarnation: 1},
+			Fence: &f},
+		"the request has no launch": {Op: message.OpExec, Ref: s.Ref, Fence: &f},
+		"no program named": {Op: message.OpExec, Ref: s.Ref, Fence: &f,
+			Launch: &message.Launch{Launch: new(wire.Launch)}},
+		"the request has no fence": {Op: message.OpExec, Ref: s.Ref, Launch: &message.Launch{Launch: new(wire.Launch)}},
+		"has no launch": {Op: message.OpStart, Ref: message.Ref{Kind: "proc", Path: "a", Token: "t"},
+			Fence: &f},
+		"without a path": {Op: message.OpAdopt, Ref: message.Ref{Kind: "proc"}, Fence: &f},
+		"has incarnation 1": {Op: message.OpKill, Fence: &f,
+			Ref: message.Ref{Kind: "proc", Path: "app/a", Incarnation: 1}},
+		"at most 32768 are possible": {Op: message.OpWrite, Ref: s.Ref, Fence: &f,
+			Data: make([]byte, message.MaxData+1)},
+		"no signal -1": {Op: message.OpSignal, Ref: s.Ref, Fence: &f,
+			Signal: &message.Signal{Name: "SIGNONE"}},
+		"bytes, at most 4096 are all": {Op: message.OpRemove, Fence: &f,
+			Ref: message.Ref{Kind: "proc", Path: strings.Repeat("x", 1<<20)}},
 	} {
 		r := w.raw(t, Path)
 		q.ID = 2
@@ -246,8 +256,9 @@ func TestHostileServer(t *testing.T) {
 	hello := string(must(t, message.Answer{ID: 1, Version: message.Version}))
 	for what, bytes := range map[string]string{
 		"nothing": "", "text": "hello", "a huge frame": hello + "m\xff\xff\xff\xff",
-		"another version": string(must(t, message.Answer{ID: 1, Version: 9})), "no version": string(must(t, message.Answer{ID: 1})),
-		"no JSON": hello + "m\x00\x00\x00\x01}",
+		"another version": string(must(t, message.Answer{ID: 1, Version: 9})),
+		"no version":      string(must(t, message.Answer{ID: 1})),
+		"no JSON":         hello + "m\x00\x00\x00\x01}",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -293,9 +304,11 @@ func TestUselessAnswers(t *testing.T) {
 				if _, err := message.Read(buffered, &q); err != nil {
 					return
 				}
-				flood := message.Answer{ID: q.ID, More: true, Output: []message.Line{{From: 9, Text: strings.Repeat("x", 1<<17)}}}
-				for _, a := range []message.Answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &message.State{}}, {State: message.LostState(
-					message.Ref{Path: "x"}, io.EOF, time.Now())}, flood, flood, flood, flood, {ID: q.ID, List: []message.State{{}}}, {ID: q.ID}} {
+				line := message.Line{From: 9, Text: strings.Repeat("x", 1<<17)}
+				flood := message.Answer{ID: q.ID, More: true, Output: []message.Line{line}}
+				lost := message.LostState(message.Ref{Path: "x"}, io.EOF, time.Now())
+				for _, a := range []message.Answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &message.State{}},
+					{State: lost}, flood, flood, flood, flood, {ID: q.ID, List: []message.State{{}}}, {ID: q.ID}} {
 					nc.Write(must(t, a))
 				}
 			}

@@ -284,7 +284,8 @@ func TestHostileLogRequests(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"../../etc", "/etc/passwd", "app/a/../../..", "a\x00b", "app/b"} {
-		got := w.readRaw(t, message.Request{Ref: message.Ref{Kind: "proc", Path: path}, Log: &message.LogStart{Lines: -1}})
+		got := w.readRaw(t, message.Request{Ref: message.Ref{Kind: "proc", Path: path},
+			Log: &message.LogStart{Lines: -1}})
 		if err := got.Failure.Err(); err == nil && (got.Log.Mark != (logfile.Mark{}).String() || got.Log.Lines != nil) {
 			t.Errorf("%q: %+v", path, got.Log)
 		}
@@ -323,8 +324,9 @@ func TestUselessLogAnswers(t *testing.T) {
 		part message.LogPart
 		want string
 	}{
-		"no mark":              {message.LogPart{}, "the answer is damaged"},
-		"no line's mark":       {message.LogPart{Lines: []message.LogLine{{Text: "x", Mark: "?"}}, Mark: good}, "the answer is damaged"},
+		"no mark": {message.LogPart{}, "the answer is damaged"},
+		"no line's mark": {message.LogPart{Lines: []message.LogLine{{Text: "x", Mark: "?"}}, Mark: good},
+			"the answer is damaged"},
 		"more, without an end": {message.LogPart{Mark: good, More: true}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -1,15 +1,14 @@
 package programs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/coppice-dev/coppice/internal/cluster/peer"
 )
 
 // Path is the route that Serve answers.
@@ -50,41 +49,12 @@ func Serve(w http.ResponseWriter, r *http.Request) {
 func There(ctx context.Context, node http.RoundTripper, all []Wanted) (map[int]bool, error) {
 	runs := make(map[int]bool, len(all))
 	for some := range slices.Chunk(all, maxWanted) {
-		if err := ask(ctx, node, some, runs); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		err := peer.Ask(ctx, node, Path, maxBody, some, &runs)
+		cancel()
+		if err != nil {
 			return nil, err
 		}
 	}
 	return runs, nil
-}
-
-// ask adds what a node answers to runs.
-func ask(ctx context.Context, node http.RoundTripper, all []Wanted, runs map[int]bool) error {
-	body, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node"+Path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	resp, err := node.RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("it answers with %s: %.200q", resp.Status, strings.TrimSpace(string(text)))
-	case len(text) > maxBody:
-		return fmt.Errorf("the answer has more than %d bytes", maxBody)
-	}
-	if err := json.Unmarshal(text, &runs); err != nil {
-		return fmt.Errorf("the answer is damaged: %w", err)
-	}
-	return nil
 }

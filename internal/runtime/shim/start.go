@@ -106,7 +106,7 @@ func (s *slot) Start(ctx context.Context, l runtime.Launch) (slots.Session, erro
 	}
 }
 
-// found is what a start has found in its slot.
+// found says what a start has found in its slot.
 type found uint8
 
 const (

@@ -222,7 +222,7 @@ func (ls *leases) claim(ctx context.Context, name string, id rpc.LeaseID, last c
 // keepAlive renews a lease of etcd once.
 //
 // A member that has lost the majority renews leases until it notices, an election timeout later. A read through a
-// majority in the same term shows that the renewal was by the member that led, and that nobody has removed the record.
+// majority in the same term shows that the renewal was by the member that led, and that the record was not removed.
 func (ls *leases) keepAlive(ctx context.Context, le *lease) error {
 	term, err := ls.conn.client.KeepAlive(ctx, le.id)
 	if err != nil {

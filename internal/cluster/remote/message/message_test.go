@@ -112,8 +112,8 @@ func TestLaunch(t *testing.T) {
 		if err := json.Unmarshal([]byte(w), &sent); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sent.Unpack(); !errors.Is(err, proc.ErrCommand) || !strings.Contains(err.Error(), strings.TrimSpace(
-			name)) {
+		if _, err := sent.Unpack(); !errors.Is(err, proc.ErrCommand) ||
+			!strings.Contains(err.Error(), strings.TrimSpace(name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

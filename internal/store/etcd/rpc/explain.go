@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-dev/coppice/internal/plaintext"
 )
 
-// cause is what a text of gRPC about a connection can mean.
+// cause is a reason that a text of gRPC about a connection stands for.
 type cause struct {
 	texts []string // any of them is in the text
 	also  string   // and this

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-dev/coppice/tools/chaos/internal/process"
 )
 
-// fault is what happens in a round. strike returns when the fault is over.
+// fault is a kind of failure, one for each round. strike returns when it is over.
 type fault struct {
 	name string
 	// moves means that another node takes over, and stays that none does. starts is how often an agent may be started.
