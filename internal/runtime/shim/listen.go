@@ -41,17 +41,22 @@ func (s *slot) listen() {
 	}
 	l, err := newListening(s.r.Ctx, s.dir) // also after a start was given up
 	if err != nil {
-		s.r.log.Warn("cannot show the output of an agent", "path", s.path, "error", err)
+		if !errors.Is(err, wire.ErrNotServed) { // the shim is leaving the slot, in which nothing runs
+			s.r.log.Warn("cannot show the output of an agent", "path", s.path, "error", err)
+		}
 		return
 	}
 	s.mu.Lock()
 	s.listener = l
 	s.mu.Unlock()
 	stop := context.AfterFunc(s.r.Ctx, func() { l.c.Close() })
-	s.r.Background(func() {
+	going := s.r.Background(func() {
 		defer stop()
 		l.run(s)
 	})
+	if !going { // the runtime is closed
+		close(l.ended)
+	}
 }
 
 func newListening(ctx context.Context, dir string) (*listening, error) {

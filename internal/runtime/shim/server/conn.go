@@ -37,16 +37,13 @@ type conn struct {
 	unsent  []byte // messages
 	ending  bool   // nothing follows
 	writing bool   // the writer writes
-	shared  bool   // the writer has more to write than messages
 	raw     syscall.RawConn
 
-	slots map[*slot]*requests // that it has named; used by the reader
+	// What the writer writes besides messages; nil if there is none. Set by the reader, which reads them without mu.
+	view     *view
+	listener *listener
 
-	// The following are set by the reader before it answers.
-	watched     *slot // of view and listener
-	view        *view
-	listener    *listener
-	incarnation uint64
+	slots map[*slot]*requests // that it has named; used by the reader
 }
 
 // send sends a message, or drops a client that does not read. It writes what the socket takes
@@ -55,7 +52,7 @@ type conn struct {
 func (c *conn) send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.unsent) == 0 && !c.writing && !c.shared {
+	if len(c.unsent) == 0 && !c.writing && c.view == nil && c.listener == nil {
 		if b = b[c.tryWrite(b):]; len(b) == 0 {
 			return
 		}
@@ -78,9 +75,15 @@ func (c *conn) end() {
 
 // isShared reports whether the connection is for output.
 func (c *conn) isShared() bool {
+	view, listener := c.shows()
+	return view != nil || listener != nil
+}
+
+// shows returns what the writer writes besides messages.
+func (c *conn) shows() (*view, *listener) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.shared
+	return c.view, c.listener
 }
 
 // tryWrite writes as much as possible without waiting.
@@ -159,14 +162,15 @@ func (c *conn) flush() bool {
 
 // writeMore writes the output for a view or a listener.
 func (c *conn) writeMore() (more bool) {
+	view, listener := c.shows()
 	switch {
-	case c.listener != nil:
-		return c.listener.write()
-	case c.view == nil:
+	case listener != nil:
+		return listener.write()
+	case view == nil:
 		return true
 	}
 	for {
-		m, last := c.watched.output.take(c.view, c.incarnation)
+		m, last := view.slot.output.take(view)
 		if m != nil {
 			b, err := wire.Encode(m)
 			if err != nil {
@@ -268,7 +272,7 @@ func (c *conn) handleRequests(files *fileReader) error {
 		case c.listener != nil:
 			return fmt.Errorf("unexpected %.40q from a listener", m.Type)
 		case c.view != nil:
-			err = c.watched.handleInput(c, m)
+			err = c.view.slot.handleInput(c, m)
 		case m.Type == wire.Hello && m.V != wire.Version:
 			err = fmt.Errorf("this shim speaks version %d of the protocol, not %d", wire.Version, m.V)
 		case m.Name == "":
@@ -373,9 +377,7 @@ func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 	case wire.Quit:
 		return nil, s.quit()
 	case wire.Listen:
-		c.watched = s
-		s.listenTo(c, m.Partial)
-		return nil, nil
+		return nil, s.listenTo(c, m.Partial)
 	}
 	run, err := s.current(m.Incarnation)
 	if err != nil {
@@ -389,10 +391,6 @@ func (s *slot) handle(c *conn, m *wire.Message) (*wire.State, error) {
 		run.kill()
 		return nil, nil
 	case wire.Attach, wire.Follow, wire.Unfinished:
-		c.watched, c.incarnation = s, m.Incarnation
-		c.mu.Lock()
-		c.shared = true
-		c.mu.Unlock()
 		return nil, s.output.watch(c, run, m)
 	}
 	<-run.started

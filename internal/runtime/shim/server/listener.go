@@ -32,20 +32,23 @@ type listener struct {
 }
 
 // listenTo makes c the listener of the slot, and closes the previous one.
-func (s *slot) listenTo(c *conn, partial bool) {
+func (s *slot) listenTo(c *conn, partial bool) error {
 	l := &listener{c: c, partial: partial}
 	l.moved.L = &l.mu
-	c.listener = l
-	c.mu.Lock()
-	c.shared = true
-	c.mu.Unlock()
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving { // nothing would end it
+		return wire.ErrNotServed
+	}
 	delete(s.conns, c) // it gets no more messages
-	s.mu.Unlock()
+	c.mu.Lock()
+	c.listener = l
+	c.mu.Unlock()
 	if before := s.output.listener.Swap(l); before != nil {
 		before.c.close()
 		before.leave()
 	}
+	return nil
 }
 
 // line passes on a line, and waits while too much is pending. An unfinished line does not wait,

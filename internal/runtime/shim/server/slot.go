@@ -40,6 +40,7 @@ type slot struct {
 	conns   map[*conn]struct{}
 	pumping int  // incarnations whose output has not ended
 	closing bool // nothing more is started
+	leaving bool // nothing more is listened to
 	linger  *time.Timer
 }
 
@@ -285,6 +286,9 @@ func (s *slot) link() error {
 func (s *slot) leave() {
 	s.setDetail(s.records.sync(s.dir))
 	s.unused.close()
+	s.mu.Lock()
+	s.leaving = true
+	s.mu.Unlock()
 	if l := s.output.listener.Load(); l != nil {
 		l.flush()
 		l.c.end()

@@ -18,6 +18,8 @@ const (
 // writer of its connection empties it. It is guarded by output.mu.
 type view struct {
 	c          *conn
+	slot       *slot
+	run        uint64 // its incarnation
 	follow     bool
 	unfinished bool       // it watches unfinished lines only
 	open       bool       // its request was answered
@@ -46,7 +48,9 @@ func (v *view) add(b []byte) {
 func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v := &view{c: c, follow: m.Type == wire.Follow, unfinished: m.Type == wire.Unfinished}
+	v := &view{
+		c: c, slot: run.slot, run: run.number, follow: m.Type == wire.Follow, unfinished: m.Type == wire.Unfinished,
+	}
 	if m.Writer {
 		if !run.input {
 			return runtime.ErrUnsupported
@@ -71,7 +75,9 @@ func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 		o.views = make(map[*view]struct{})
 	}
 	o.views[v] = struct{}{}
+	c.mu.Lock()
 	c.view = v
+	c.mu.Unlock()
 	select {
 	case <-run.ended: // end may have been called already
 		v.ended = true
@@ -81,10 +87,10 @@ func (o *output) watch(c *conn, run *incarnation, m *wire.Message) error {
 }
 
 // take returns what the viewer has not seen, as a message.
-func (o *output) take(v *view, incarnation uint64) (m *wire.Message, last bool) {
+func (o *output) take(v *view) (m *wire.Message, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m = &wire.Message{Incarnation: incarnation}
+	m = &wire.Message{Incarnation: v.run}
 	switch {
 	case !v.open:
 		return nil, false
