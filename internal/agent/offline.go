@@ -74,6 +74,8 @@ func StopOffline(ctx context.Context, tree *spec.Tree, runtimes []runtime.Runtim
 	}
 	s.adopt(ctx, slots)
 	s.run(ctx, populated)
+	s.mu.Lock() // an agent that ends after ctx may be noted late
+	defer s.mu.Unlock()
 	return s.result
 }
 

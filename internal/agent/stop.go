@@ -199,6 +199,9 @@ func stopTogether(sup *supervisor.Supervisor) {
 // logOverdue logs that an agent did not stop in time.
 func (s *Stopper) logOverdue(path string, waited time.Duration) {
 	p := s.registry.of(path)
+	if p == nil {
+		return // it was removed meanwhile
+	}
 	overdue := shutdown.Overdue{Path: path, PID: p.pidWhenAsked(), Waited: waited.Seconds()}
 	s.mu.Lock()
 	if s.all {

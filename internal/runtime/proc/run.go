@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,7 +106,7 @@ func Run(ctx context.Context, cmd Command, input string, limit int) (Result, err
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return Result{Stdout: written[0], Stderr: written[1], Exit: p.Exit()}, failed
+	return Result{Stdout: slices.Clip(written[0]), Stderr: slices.Clip(written[1]), Exit: p.Exit()}, failed
 }
 
 func tooMuch(s Stream, limit int) error {

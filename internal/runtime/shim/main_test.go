@@ -49,6 +49,8 @@ func openWith(t testing.TB, o Options) *Runtime {
 	}
 	t.Cleanup(func() {
 		r.Close()
+		r.hosts.mu.Lock() // a start that was not waited for may still settle
+		defer r.hosts.mu.Unlock()
 		for _, h := range r.hosts.byName {
 			if h.starts != 0 {
 				t.Errorf("%d starts in progress in a shim of %s", h.starts, h.key)

@@ -71,7 +71,7 @@ func (r *Runtime) startShim(ctx context.Context, key string, program *spec.Progr
 		ours.Close()
 		return fail(err)
 	}
-	r.Background(func() { // reaps it while the runtime is open
+	reaped := r.Background(func() { // while the runtime is open
 		select {
 		case <-child.Done():
 		case <-r.Ctx.Done():
@@ -79,6 +79,9 @@ func (r *Runtime) startShim(ctx context.Context, key string, program *spec.Progr
 			<-child.Done()
 		}
 	})
+	if !reaped {
+		child.Release()
+	}
 	for _, f := range files[server.ConnFD:min(len(files), server.TraceFD)] {
 		f.Close() // before greeting, so that the end of the shim is noticed
 	}

@@ -179,6 +179,7 @@ func (s *slot) launch(
 	if err != nil {
 		return nil, abandon(err)
 	}
+	defer launcher.Close()
 	rec.StartedAt = time.Now()
 	rec.Begin = logfile.End(s.logFile())
 	if err := rec.write(s.dir); err != nil {
