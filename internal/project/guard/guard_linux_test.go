@@ -17,6 +17,8 @@ import (
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/deadline"
 	"github.com/coppice-dev/coppice/internal/runtime/proc"
+	"github.com/coppice-dev/coppice/internal/runtime/runtimetest"
+	"github.com/coppice-dev/coppice/internal/runtime/shim"
 	"github.com/coppice-dev/coppice/internal/runtime/shim/wire"
 )
 
@@ -341,4 +343,84 @@ func TestEnd(t *testing.T) {
 	if err := End(s.Project); err != nil {
 		t.Errorf("again: %v", err)
 	}
+}
+
+// Other nodes do not wait longer for the agents of a shim that hangs, however many there are.
+func TestManyAgentsOfAHungShim(t *testing.T) {
+	const n = 150
+	s := newSite(t)
+	stop := s.lease.Keep(ttl)
+	k := s.keep()
+	r, err := shim.Open(shim.Options{Dir: s.Slots(), Deadline: s.DeadlineFile(), PerShim: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	t.Cleanup(func() {
+		for i := range n {
+			s.agent = fmt.Sprint("app/a", i)
+			s.empty("proc")
+		}
+	})
+	shims := make(map[proc.Identity]bool)
+	var agents []proc.Identity
+	for i := range n {
+		s.agent = fmt.Sprint("app/a", i)
+		ses, err := r.Start(t.Context(), runtime.Launch{
+			Path: s.agent, Incarnation: 1, Dir: t.TempDir(), Grace: grace,
+			Argv: []string{"/bin/sh", "-c", `trap "" TERM HUP; while :; do sleep 1000; done`},
+			Env:  append(proc.Environ(nil, proc.Self{Agent: s.agent, Incarnation: 1}), runtimetest.Env()),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agents = append(agents, s.identify(ses.Observe().PID))
+		shims[s.shim("proc")] = true
+		s.await("its record", func() bool { // else the shim has to be killed for it
+			st, err := wire.ReadState(s.slot("proc"))
+			return err == nil && st.Agent == agents[i]
+		})
+	}
+	for shim := range shims {
+		s.stop(shim)
+		t.Cleanup(func() { shim.Signal(unix.SIGCONT) })
+	}
+	last := stop().Add(grace)
+	s.lease.AwaitDeaths(last, last.Add(killTime*3/2), agents...)
+	s.gone(k.current())
+}
+
+// A process that an agent of a hung shim has started without its environment ends with it.
+func TestBareProcessOfAHungShim(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stop := s.lease.Keep(ttl)
+	s.keep()
+	r, err := shim.Open(shim.Options{Dir: s.Slots(), Deadline: s.DeadlineFile(), WithoutGroups: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	t.Cleanup(func() { s.empty("proc") })
+	dir := t.TempDir()
+	exectest.Write(t, dir+"/bare.sh", `trap "" TERM HUP; echo bare $$ >> pids; exec sleep 1000`)
+	if _, err := r.Start(t.Context(), runtime.Launch{
+		Path: s.agent, Incarnation: 1, Dir: dir, Grace: grace,
+		Argv: []string{"/bin/sh", "-c",
+			`trap "" TERM HUP; env -i PATH="$PATH" setsid sh bare.sh & echo agent $$ >> pids; wait; wait`},
+		Env: append(proc.Environ(nil, proc.Self{Agent: s.agent, Incarnation: 1}), runtimetest.Env()),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pids := s.pids(dir, 2)
+	bare, hung := pids["bare"], s.shim("proc")
+	t.Cleanup(func() { bare.Signal(unix.SIGKILL) })
+	s.await("its record", func() bool {
+		st, err := wire.ReadState(s.slot("proc"))
+		return err == nil && st.Agent == pids["agent"]
+	})
+	s.stop(hung)
+	t.Cleanup(func() { hung.Signal(unix.SIGCONT) })
+	last := stop().Add(grace)
+	s.lease.AwaitDeaths(last, last.Add(killTime), pids["agent"], bare)
 }

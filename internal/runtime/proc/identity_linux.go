@@ -278,30 +278,44 @@ func PIDs() ([]int, error) { return readNumbers("/proc") }
 // Family lists a running process and all that belong to it: its descendants, and the members of its
 // process group and session even if their parents have ended. A process in another session
 // without a running parent is not found.
-func Family(id Identity) []Identity {
+func Family(id Identity) []Identity { return Families([]Identity{id}) }
+
+// Families lists those that are Family of several processes.
+func Families(all []Identity) []Identity {
+	heads := make(map[int]Identity)
+	for _, id := range all {
+		if Observe(id) == Alive {
+			heads[id.PID] = id
+		}
+	}
 	pids, err := PIDs()
-	if err != nil {
+	if err != nil || len(heads) == 0 {
 		return nil
 	}
 	stats := readStats(pids)
-	belongs := func(pid int) bool {
+	headOf := func(pid int) (head Identity, ok bool) {
 		for pid, st := range ancestry(pid, stats) {
-			if pid == id.PID || st.group == id.PID || st.session == id.PID {
-				return true
+			for _, of := range []int{pid, st.group, st.session} {
+				if head, ok = heads[of]; ok {
+					return head, true
+				}
 			}
 		}
-		return false
+		return head, false
 	}
-	kin := []Identity{id}
+	kin := make(map[int][]Identity) // by the pid of the head
 	for pid, st := range stats {
-		if pid != id.PID && belongs(pid) && (!st.ended() || threads(pid)) {
-			kin = append(kin, Identity{PID: pid, Start: st.start, Boot: id.Boot})
+		if head, ok := headOf(pid); ok && pid != head.PID && (!st.ended() || threads(pid)) {
+			kin[head.PID] = append(kin[head.PID], Identity{PID: pid, Start: st.start, Boot: head.Boot})
 		}
 	}
-	if Observe(id) != Alive { // its pid may have been reused while stats was read
-		return nil
+	var found []Identity
+	for pid, head := range heads {
+		if Observe(head) == Alive { // its pid may have been reused while stats was read
+			found = append(append(found, head), kin[pid]...)
+		}
 	}
-	return kin
+	return found
 }
 
 // Doing describes in a few words what a process does now; "" if unknown.

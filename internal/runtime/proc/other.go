@@ -36,6 +36,9 @@ func PIDs() ([]int, error) { return nil, fmt.Errorf("listing processes: %w", err
 // Family returns nil.
 func Family(Identity) []Identity { return nil }
 
+// Families returns nil.
+func Families([]Identity) []Identity { return nil }
+
 // Doing returns "".
 func Doing(int) string { return "" }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -122,10 +123,19 @@ func (r *Runtime) expireShim(shim proc.Identity, all []*expiring) error {
 		}
 	})
 	stuck := false
-	for _, x := range all {
-		if x.await(dead); !slots.IsClosed(dead) && !x.kill(ctx) {
+	for rest := all; len(rest) > 0; {
+		if rest[0].await(dead); slots.IsClosed(dead) {
+			break
+		}
+		now, err := deadline.Now()
+		n := 1
+		for n < len(rest) && (err != nil || rest[n].last <= now) {
+			n++
+		}
+		if !r.kill(ctx, rest[:n]) {
 			stuck = true
 		}
+		rest = rest[n:]
 	}
 	switch {
 	case slots.IsClosed(dead):
@@ -143,20 +153,38 @@ func (r *Runtime) expireShim(shim proc.Identity, all []*expiring) error {
 	return concludeAll(r.Ctx, all)
 }
 
-// kill kills what runs in a slot of a shim that does not do it. It reports whether nothing of the incarnation can go
-// on.
-func (x *expiring) kill(ctx context.Context) bool {
-	st := x.running()
-	if st == nil {
-		return true
+// kill kills what runs in slots of a shim that does not do it, all at once: other nodes do not wait longer for many. It
+// reports whether nothing of the incarnations can go on.
+func (r *Runtime) kill(ctx context.Context, all []*expiring) bool {
+	var left atomic.Bool
+	running := make(map[*expiring]*wire.State)
+	var agents []proc.Identity
+	for _, x := range all {
+		st := x.running()
+		if st == nil {
+			continue
+		}
+		r.log.Warn("agent has not ended in time, and is killed", "path", x.path, "incarnation", x.number)
+		if st.Agent == (proc.Identity{}) { // a function, or a process that is just being started, is not known
+			left.Store(true)
+		}
+		running[x], agents = st, append(agents, st.Agent)
 	}
-	x.r.log.Warn("agent has not ended in time, and is killed", "path", x.path, "incarnation", x.number)
-	for _, id := range proc.Family(st.Agent) {
+	for _, id := range proc.Families(agents) { // before an agent is killed in another way: then its family is not known
 		id.Signal(syscall.SIGKILL)
 	}
-	err := errors.Join(x.killGroups(ctx, st), x.r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(x.dir)))
-	// A function, or a process that is just being started, is not known.
-	return err == nil && st.Agent != (proc.Identity{})
+	var killing sync.WaitGroup
+	for x, st := range running {
+		killing.Go(func() {
+			err := errors.Join(x.killGroups(ctx, st), r.sweeper.Sweep(ctx, wire.MarkerEnv+"="+wire.Marker(x.dir)))
+			if err != nil {
+				r.log.Warn("what an agent has started may go on", "path", x.path, "error", err)
+				left.Store(true)
+			}
+		})
+	}
+	killing.Wait()
+	return !left.Load()
 }
 
 // concludeAll concludes slots whose shim has ended.
@@ -186,7 +214,7 @@ func (x *expiring) conclude(ctx context.Context) error {
 		}
 		now, clockErr := deadline.Now()
 		if err != nil || clockErr != nil || now >= x.last {
-			x.kill(ctx)
+			x.r.kill(ctx, []*expiring{x})
 			return err
 		}
 		<-time.After(pause)
