@@ -2,38 +2,74 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/coppice-dev/coppice/internal/cluster/remote/message"
+	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/runtime/slots"
 )
 
 // collector collects the answers to one request. Those from before a connection was lost do not count.
 type collector struct {
-	mu    sync.Mutex
-	from  *link
-	parts []*message.Answer
+	mu     sync.Mutex
+	from   *link
+	parts  []*message.Answer
+	size   int // bytes of parts
+	closed bool
 }
 
 func (c *collector) add(l *link, a *message.Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.from != l {
-		c.from, c.parts = l, nil
+		c.from, c.parts, c.size = l, nil, 0
 	}
-	if len(c.parts) <= maxAnswer {
+	if c.closed || c.size > maxAnswer {
+		return
+	}
+	if c.size += a.Size; c.size > maxAnswer {
+		c.parts = nil
+	} else {
 		c.parts = append(c.parts, a)
 	}
 }
 
-func (c *collector) all() ([]*message.Answer, error) {
+// close returns what was collected. The rest of an answer that was given up is not.
+func (c *collector) close() ([]*message.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.parts) > maxAnswer {
+	c.closed = true
+	if c.size > maxAnswer {
 		return nil, errTooMuch
 	}
 	return c.parts, nil
+}
+
+// keeper keeps the session in the answer to a start or an adoption: the first state of its agent on a connection.
+type keeper struct {
+	mu   sync.Mutex
+	from *link
+	kept *session
+}
+
+func (k *keeper) add(r *Runtime, l *link, q *message.Request, a *message.Answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a.State == nil || a.State.Kind != q.Kind || a.State.Path != q.Path || k.from == l {
+		return
+	}
+	k.from, k.kept = l, r.c.keep(r, l, a.State)
+}
+
+func (k *keeper) session(r *Runtime) (runtime.Session, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept == nil {
+		return nil, fmt.Errorf("%w: node %s has answered without a state of the agent", runtime.ErrUnknown, r.c.o.Node)
+	}
+	return k.kept, nil
 }
 
 // news passes the last text of a stream from the reader of a connection to a goroutine that may be slow.

@@ -286,12 +286,11 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// Answers to no request are ignored, and a start without a state is unknown.
-func TestUselessAnswers(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
+// answering returns the address of a node that answers requests with messages, whatever these are.
+func (p *pair) answering(t *testing.T, answers func(q *message.Request) []message.Answer) (address string) {
+	t.Helper()
 	hello := string(must(t, message.Answer{ID: 1, Version: message.Version}))
-	address := clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
+	return clustertest.Serve(t, mtls.Server(func() *identity.Identity { return p.other }, p.admits),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			nc, buffered, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -304,15 +303,24 @@ func TestUselessAnswers(t *testing.T) {
 				if _, err := message.Read(buffered, &q); err != nil {
 					return
 				}
-				line := message.Line{From: 9, Text: strings.Repeat("x", 1<<17)}
-				flood := message.Answer{ID: q.ID, More: true, Output: []message.Line{line}}
-				lost := message.LostState(message.Ref{Path: "x"}, io.EOF, time.Now())
-				for _, a := range []message.Answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &message.State{}},
-					{State: lost}, flood, flood, flood, flood, {ID: q.ID, List: []message.State{{}}}, {ID: q.ID}} {
+				for _, a := range answers(&q) {
 					nc.Write(must(t, a))
 				}
 			}
 		}))
+}
+
+// Answers to no request are ignored, and a start without a state is unknown.
+func TestUselessAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	address := p.answering(t, func(q *message.Request) []message.Answer {
+		line := message.Line{From: 9, Text: strings.Repeat("x", 1<<17)}
+		flood := message.Answer{ID: q.ID, More: true, Output: []message.Line{line}}
+		lost := message.LostState(message.Ref{Path: "x"}, io.EOF, time.Now())
+		return []message.Answer{{ID: 99}, {ID: q.ID - 1, More: true}, {}, {State: &message.State{}},
+			{State: lost}, flood, flood, flood, flood, {ID: q.ID, List: []message.State{{}}}, {ID: q.ID}}
+	})
 	c := p.connect(t, func() string { return address })
 	defer c.Close()
 	r := c.Runtime("proc")
@@ -334,6 +342,70 @@ func TestUselessAnswers(t *testing.T) {
 	}
 	if all, err := r.List(ctxOf(t)); err != nil || len(all) != 1 || all[0].Life != runtime.Unknown {
 		t.Errorf("list: %v, %v", all, err)
+	}
+}
+
+// A node that answers an adoption with several states holds up nothing.
+func TestSeveralStates(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	address := p.answering(t, func(q *message.Request) (all []message.Answer) {
+		if q.Op == message.OpAdopt {
+			for _, ref := range []message.Ref{
+				{Kind: "proc", Path: "other", Incarnation: 1}, {Kind: "proc", Path: q.Path, Incarnation: 1},
+				{Kind: "proc", Path: q.Path, Incarnation: 1}, {Kind: "proc", Path: q.Path, Incarnation: 2},
+			} {
+				all = append(all, message.Answer{ID: q.ID, More: true,
+					State: &message.State{Ref: ref, Life: runtime.Alive}})
+			}
+		}
+		return append(all, message.Answer{ID: q.ID})
+	})
+	c := p.connect(t, func() string { return address })
+	r := c.Runtime("proc")
+	if s, err := r.Adopt(ctxOf(t), "app/a"); err != nil || s.Observe().Incarnation != 1 || len(c.sessions) != 1 {
+		t.Errorf("adopt: %v, %v, %d sessions", s, err, len(c.sessions))
+	}
+	if _, err := r.List(ctxOf(t)); err != nil {
+		t.Errorf("list: %v", err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.Close()
+	}()
+	await(t, "the end of the client", closed)
+}
+
+// An answer without an end uses a bounded amount of memory, and one that was given up none.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	const size = 1 << 20
+	address := p.answering(t, func(q *message.Request) []message.Answer {
+		return []message.Answer{{ID: q.ID, More: true, Texts: []string{strings.Repeat("x", size)}}, {ID: q.ID}}
+	})
+	c := p.connect(t, func() string { return address })
+	defer c.Close()
+	var parts collector
+	r := &message.Request{Op: message.OpRemoved, Ref: message.Ref{Kind: "proc"}}
+	_, err := c.ask(ctxOf(t), r, true, func(l *link, a *message.Answer) {
+		for n := 1; n == 1 || a.Size >= size && n <= maxAnswer/size; n++ {
+			parts.add(l, a)
+		}
+	})
+	if err != nil || len(parts.parts) > 0 {
+		t.Errorf("%d parts are kept, %v", len(parts.parts), err)
+	}
+	if all, err := parts.close(); !errors.Is(err, errTooMuch) {
+		t.Errorf("%d parts, %v", len(all), err)
+	}
+	var givenUp collector
+	if _, err := givenUp.close(); err != nil {
+		t.Error(err)
+	}
+	if givenUp.add(nil, &message.Answer{Size: 1}); len(givenUp.parts) > 0 {
+		t.Error("parts of an answer that was given up are kept")
 	}
 }
 

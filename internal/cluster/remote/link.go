@@ -46,8 +46,8 @@ const (
 	// pingInterval is the time between two pings, whose answers may take twice as long.
 	pingInterval = 5 * time.Second
 	maxTries     = 5 // to send a request that may be repeated
-	// maxAnswer bounds the parts of an answer together, in messages.
-	maxAnswer = 1 << 14
+	// maxAnswer bounds the parts of an answer together, in bytes: tens of thousands of slots.
+	maxAnswer = 64 << 20
 )
 
 func newLink(c *Client, nc net.Conn, in *bufio.Reader) *link {
@@ -87,10 +87,12 @@ func (l *link) serve() error {
 	working.Go(l.ping)
 	for {
 		a := new(message.Answer)
-		if _, err := message.Read(l.in, a); err != nil {
+		n, err := message.Read(l.in, a)
+		if err != nil {
 			l.close(err)
 			return l.why()
 		}
+		a.Size = n
 		if a.ID == 0 {
 			if a.State != nil {
 				l.c.update(l, a.State)

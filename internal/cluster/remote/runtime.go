@@ -78,22 +78,15 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.Path, err)
 	}
-	var s *session
-	pending, err := link.begin(req, leave, func(a *message.Answer) {
-		if a.State != nil {
-			s = r.c.keep(r, link, a.State)
-		}
-	})
+	var kept keeper
+	pending, err := link.begin(req, leave, func(a *message.Answer) { kept.add(r, link, req, a) })
 	if err != nil {
 		return nil, err
 	}
 	if err := r.started(ctx, link, req, pending); err != nil {
 		return nil, err
 	}
-	if s == nil {
-		return nil, fmt.Errorf("%w: node %s has answered a start without a state", runtime.ErrUnknown, r.c.o.Node)
-	}
-	return s, nil
+	return kept.session(r)
 }
 
 // started waits for the answer to a start, which it gives up when ctx is done.
@@ -131,21 +124,12 @@ func (r *Runtime) Adopt(ctx context.Context, path string) (runtime.Session, erro
 	}
 	ctx, cancel := r.both(ctx)
 	defer cancel()
-	adopted := make(chan *session, 1)
-	_, err = r.c.ask(ctx, req, true, func(l *link, a *message.Answer) {
-		if a.State != nil {
-			adopted <- r.c.keep(r, l, a.State)
-		}
-	})
+	var kept keeper
+	_, err = r.c.ask(ctx, req, true, func(l *link, a *message.Answer) { kept.add(r, l, req, a) })
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s := <-adopted:
-		return s, nil
-	default:
-		return nil, fmt.Errorf("%w: node %s has answered without a state", runtime.ErrUnknown, r.c.o.Node)
-	}
+	return kept.session(r)
 }
 
 // Ready is part of runtime.Runtime.
@@ -223,10 +207,11 @@ func (r *Runtime) Removed() ([]string, error) {
 func (r *Runtime) collect(ctx context.Context, op string) ([]*message.Answer, error) {
 	var parts collector
 	_, err := r.c.ask(ctx, &message.Request{Op: op, Ref: message.Ref{Kind: r.kind}}, true, parts.add)
-	if err != nil {
-		return nil, err
+	all, tooMuch := parts.close()
+	if err == nil {
+		err = tooMuch
 	}
-	return parts.all()
+	return all, err
 }
 
 // Log is part of runtime.Runtime. It fails: the file is on the other node. Tail reads it.

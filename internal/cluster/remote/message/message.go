@@ -102,6 +102,7 @@ type Answer struct {
 	Log     *LogPart       `json:"log,omitempty"`
 	Output  []Line         `json:"output,omitempty"`
 	Data    []byte         `json:"data,omitempty"` // of a file
+	Size    int            `json:"-"`              // of the message, for its reader
 }
 
 // State is a runtime.Observation that is sent.
