@@ -206,7 +206,8 @@ func TestOldLease(t *testing.T) {
 		if got := b.alive(); len(got) != 0 {
 			t.Errorf("it runs: %v", got)
 		}
-		if _, err := c.Start(t.Context(), launch("x", 2)); !errors.Is(err, runtime.ErrNoNode) {
+		if _, err := c.Start(t.Context(), launch("x", 2)); !errors.Is(err, runtime.ErrFenced) ||
+			!strings.Contains(err.Error(), "no node takes x") {
 			t.Error(err)
 		}
 		c.epochs.Delete("b")

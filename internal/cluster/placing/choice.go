@@ -45,11 +45,26 @@ func (p *Places) choose(path string) (node string, err error) {
 		}
 		p.mu.Unlock()
 	}
-	if err != nil {
+	switch {
+	case err != nil && p.isRefused():
+		return "", fmt.Errorf("%w: %w", runtime.ErrFenced, err) // it is tried again soon
+	case err != nil:
 		p.homeless(path)
 		return "", fmt.Errorf("%w: %w", runtime.ErrNoNode, err)
 	}
 	return node, nil
+}
+
+// isRefused reports whether a node has refused an agent a moment ago.
+func (p *Places) isRefused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range p.refused {
+		if time.Since(at) < refusedTime {
+			return true
+		}
+	}
+	return false
 }
 
 // IsTaken reports whether a node takes an agent.

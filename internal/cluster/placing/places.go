@@ -50,6 +50,7 @@ type Places struct {
 	Options
 
 	mu       sync.Mutex
+	local    map[string]runtime.Runtime // those of this node, by kind
 	all      map[string]Place
 	damaged  map[string]error           // of agents whose record cannot be used, by path
 	settled  map[leases.Lease]bool      // those that are known to have ended, and had places
@@ -79,8 +80,8 @@ type Options struct {
 // Open reads the places.
 func Open(ctx context.Context, o Options) (*Places, error) {
 	p := &Places{
-		Options: o, all: map[string]Place{}, damaged: map[string]error{}, settled: map[leases.Lease]bool{},
-		sessions: map[string]tracked{}, refused: map[leases.Lease]time.Time{},
+		Options: o, local: map[string]runtime.Runtime{}, all: map[string]Place{}, damaged: map[string]error{},
+		settled: map[leases.Lease]bool{}, sessions: map[string]tracked{}, refused: map[leases.Lease]time.Time{},
 	}
 	all, damaged, err := Read(ctx, o.Store)
 	for _, place := range all {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coppice-dev/coppice/internal/cluster/placement"
+	"github.com/coppice-dev/coppice/internal/cluster/placing"
 	"github.com/coppice-dev/coppice/internal/runtime"
 	"github.com/coppice-dev/coppice/internal/store/memory"
 	"github.com/coppice-dev/coppice/supervisor"
@@ -228,6 +230,88 @@ func TestSweep(t *testing.T) {
 		})
 		if err != nil || !slices.Equal(stopped, []string{"x"}) {
 			t.Errorf("stopped: %v, %v", stopped, err)
+		}
+	})
+}
+
+// An agent leaves a node that refuses it, also that of the controller: one that cannot move its deadline takes none.
+func TestRefused(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New()
+			defer s.Close()
+			nodes := map[string]*node{"a": newNode(t, s, "a"), "b": newNode(t, s, "b")}
+			c := lead(t, s, nodes["a"], nodes["b"])
+			defer c.end()
+			c.wants["x"] = placement.Want{Node: name}
+			if _, err := c.Start(t.Context(), launch("x", 1)); err != nil {
+				t.Fatal(err)
+			}
+			nodes[name].end("x", nil)
+			nodes[name].set(func(m *machine) { m.fenced = true })
+			c.wants["x"] = placement.Want{}
+			if _, err := c.Start(t.Context(), launch("x", 2)); !errors.Is(err, runtime.ErrFenced) {
+				t.Errorf("on %s again: %v", name, err)
+			}
+			if _, err := c.Start(t.Context(), launch("x", 3)); err != nil {
+				t.Errorf("after %s has refused it: %v", name, err)
+			}
+			if place, _ := c.places.Of("x"); place.Node == name {
+				t.Errorf("it is still on node %s", name)
+			}
+		})
+	}
+}
+
+// An agent that only one node takes is tried there again soon after that has refused it.
+func TestRefusedByTheOnlyNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		a := newNode(t, s, "a")
+		c := lead(t, s, a)
+		defer c.end()
+		a.set(func(m *machine) { m.fenced = true })
+		for n := range uint64(2) {
+			if _, err := c.Start(t.Context(), launch("x", n+1)); !errors.Is(err, runtime.ErrFenced) {
+				t.Errorf("start %d: %v", n+1, err)
+			}
+		}
+		a.set(func(m *machine) { m.fenced = false })
+		time.Sleep(3 * time.Second)
+		if _, err := c.Start(t.Context(), launch("x", 3)); err != nil || len(c.homeless) > 0 {
+			t.Errorf("%v, homeless: %v", err, c.homeless)
+		}
+	})
+}
+
+// tmux is a runtime of another kind.
+type tmux struct{ *machine }
+
+func (tmux) Kind() string { return "tmux" }
+
+// An incarnation that goes on in another runtime of this node is not started elsewhere.
+func TestOtherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		defer s.Close()
+		a, b := newNode(t, s, "a"), newNode(t, s, "b")
+		c := lead(t, s, a, b)
+		defer c.end()
+		if _, err := c.Start(t.Context(), launch("x", 1)); err != nil {
+			t.Fatal(err)
+		}
+		other := placing.New(tmux{newMachine()}, c.places)
+		c.wants["x"] = placement.Want{Node: "b"}
+		if _, err := other.Start(t.Context(), launch("x", 2)); !errors.Is(err, runtime.ErrBusy) {
+			t.Errorf("while it runs on a: %v", err)
+		}
+		a.end("x", nil)
+		if _, err := other.Start(t.Context(), launch("x", 2)); err != nil {
+			t.Error(err)
+		}
+		if got := b.alive(); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("on b: %v", got)
 		}
 	})
 }

@@ -21,7 +21,23 @@ type Runtime struct {
 }
 
 // New returns a runtime of the fleet, with a runtime of this node.
-func New(local runtime.Runtime, p *Places) *Runtime { return &Runtime{Runtime: local, places: p} }
+func New(local runtime.Runtime, p *Places) *Runtime {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.local[local.Kind()] = local
+	return &Runtime{Runtime: local, places: p}
+}
+
+// runtimeOf returns the runtime in which an incarnation was started, which may be of another kind than the next one;
+// nil if this node has none of its kind.
+func (p *Places) runtimeOf(place Place) runtime.Runtime {
+	if place.Node != p.Node {
+		return p.Runtime(place.Node, place.Kind)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.local[place.Kind]
+}
 
 // at returns the runtime of a node.
 func (r *Runtime) at(node string) runtime.Runtime {
@@ -76,11 +92,10 @@ func (r *Runtime) Start(ctx context.Context, l runtime.Launch) (runtime.Session,
 	l.Lease = place.Epoch
 	s, err := r.at(place.Node).Start(ctx, l)
 	switch {
-	case place.Node == r.places.Node:
-	case err == nil:
-		r.places.track(place, s)
-	case errors.Is(err, runtime.ErrFenced):
+	case errors.Is(err, runtime.ErrFenced): // this node, too, if it cannot move its deadline
 		r.places.refuse(place)
+	case err == nil && place.Node != r.places.Node:
+		r.places.track(place, s)
 	}
 	return s, err
 }
@@ -99,7 +114,6 @@ func (r *Runtime) leave(ctx context.Context, node string, l runtime.Launch) erro
 	if r.places.hasEnded(last) {
 		return nil
 	}
-	from := r.Runtime
 	if last.Node != r.places.Node {
 		if _, known := r.places.ending(last); known {
 			if _, ended := r.places.end(last); !ended {
@@ -107,7 +121,11 @@ func (r *Runtime) leave(ctx context.Context, node string, l runtime.Launch) erro
 			}
 			return nil
 		}
-		from = r.places.Runtime(last.Node, last.Kind)
+	}
+	from := r.places.runtimeOf(last)
+	if from == nil {
+		return fmt.Errorf("%s may run on node %s: %w: there is no runtime %.40q", l.Path, last.Node, runtime.ErrUnknown,
+			last.Kind)
 	}
 	// A node that finds none carries out no earlier start either.
 	held, cancel := r.places.whileHeld(ctx, last)
