@@ -122,6 +122,7 @@ func (m machines) follow(ctx context.Context) {
 	}
 	for {
 		_, changed := m.c.opts.Node.View().All()
+		ended := m.c.opts.Places.Leases.Changed() // which is no change of the nodes
 		m.c.opts.Places.Update()
 		m.c.loop.Enqueue()
 		m.c.homeless.Start(slices.DeleteFunc(m.c.homeless.Paths(), func(path string) bool {
@@ -129,6 +130,7 @@ func (m machines) follow(ctx context.Context) {
 		}), true)
 		select {
 		case <-changed:
+		case <-ended:
 		case <-ctx.Done():
 			return
 		}

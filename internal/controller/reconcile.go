@@ -28,6 +28,9 @@ func newLoop(c *Controller) *reconcile.Loop {
 		BeforePass: func() {
 			c.orphans.Start()
 			c.hashes.Refresh(c.fleet().Files)
+			if c.opts.Places != nil {
+				c.opts.Places.Update() // the end of a lease is no change of the registry
+			}
 			for _, r := range c.opts.Runtimes {
 				if s, ok := r.(interface{ SetPerShim(n int) }); ok {
 					s.SetPerShim(c.fleet().Patrol.PerShim)
