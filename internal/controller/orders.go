@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/coppice-dev/coppice/internal/order"
 	"github.com/coppice-dev/coppice/internal/order/dispatch"
@@ -23,7 +21,7 @@ func (c *Controller) openOrders(ctx context.Context) (err error) {
 	c.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: c.opts.Store, Log: c.log, Jobs: c.opts.Jobs, Checks: c.checks, Orders: c.opts.Tree.Orders,
 		Logger:  c.opts.Logger,
-		Environ: host.environ, Span: c.traces.OrderEnviron, Task: host.submit, Held: host.held(),
+		Environ: host.environ, Span: c.traces.OrderEnviron, Task: host.submit, Held: host.held,
 		Paced: func() { wake(c.lasting.look) },
 	})
 	if err != nil {
@@ -60,34 +58,20 @@ func (h orderHost) submit(ctx context.Context, key string, t spec.OrderTask) (st
 	return made.ID, err
 }
 
-// heldTTL bounds the age of the cached answer whether the project is suspended.
-const heldTTL = time.Second
-
-// held returns a function that tells why an order must not fire: the project or the
-// target of the order is suspended.
-func (h orderHost) held() func(*spec.Order) string {
-	var mu sync.Mutex
-	var at time.Time
-	var project string
-	return func(o *spec.Order) string {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(at) > heldTTL {
-			project, at = h.c.control.ProjectSuspended(), time.Now()
-		}
-		if project != "" {
-			return "the project is " + project
-		}
-		if o.Task == nil {
-			return ""
-		}
-		for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
-			if path := h.target(target); path != "" && h.c.control.Suspended(path) {
-				return fmt.Sprintf("%s, which it is for, is suspended or stopped by hand", path)
-			}
-		}
+// held tells why an order must not fire: the project or the target of the order is suspended.
+func (h orderHost) held(o *spec.Order) string {
+	if project := h.c.control.ProjectSuspended(); project != "" {
+		return "the project is " + project
+	}
+	if o.Task == nil {
 		return ""
 	}
+	for _, target := range []string{o.Task.Pool, o.Task.Assignee} {
+		if path := h.target(target); path != "" && h.c.control.Suspended(path) {
+			return fmt.Sprintf("%s, which it is for, is suspended or stopped by hand", path)
+		}
+	}
+	return ""
 }
 
 // target returns the path of a pool or an agent for its path or its name; "" if there is

@@ -204,7 +204,7 @@ func (r *Records) read(ctx context.Context) error {
 	r.status = status.NewRecorded(r.statusOptions(), r.recorded())
 	r.orders, err = dispatch.Open(ctx, dispatch.Options{
 		Store: r.opts.Store, Log: r.log, Orders: r.opts.Tree.Orders, Logger: r.opts.Logger,
-		Held: orderHost{r.Controller}.held(),
+		Held: orderHost{r.Controller}.held,
 	})
 	return err
 }
