@@ -145,6 +145,12 @@ func (f *fleet) countProcesses(mark string) (n int) {
 // mountedFleet makes a fleet on a small file system of its own.
 func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 	t.Helper()
+	return fleetIn(t, mount(t, size), toml...)
+}
+
+// mount returns a directory with a small file system of its own.
+func mount(t *testing.T, size string) (dir string) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("mounting a file system needs root")
 	}
@@ -152,7 +158,7 @@ func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
+	if err = unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
@@ -160,7 +166,7 @@ func mountedFleet(t *testing.T, size string, toml ...string) *fleet {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	return fleetIn(t, dir, toml...)
+	return dir
 }
 
 // fillDisk fills a file system, and returns a function that frees the space.

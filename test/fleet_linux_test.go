@@ -32,6 +32,7 @@ func TestFleet(t *testing.T) {
 		"without a store": testFleetWithoutStore,
 		"ended alone":     testFleetEndedAlone,
 		"ended starting":  testFleetEndedWhileStarting,
+		"on a full disk":  testFleetOnFullDisk,
 	})
 }
 

@@ -3,6 +3,9 @@ package test
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/coppice-dev/coppice/internal/store/etcd/etcdtest"
 )
 
 // On a full disk, up starts what it can, reports that, and recovers when there is space.
@@ -63,4 +66,27 @@ func TestUpOnFullDisk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On a full disk the agents of a node of a fleet go on, as its lease does.
+func testFleetOnFullDisk(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 0)
+	n := m.addIn(mount(t, "8m"))
+	m.start()
+	before := m.last()
+	room := fillDisk(t, n.dir)
+	began := time.Now()
+	await(t, moved, func() string {
+		m.unchanged(before)
+		if time.Since(began) < leaseTTL+stopGrace+3*time.Second && !t.Failed() {
+			return "the lease of before may not have ended yet"
+		}
+		return ""
+	})
+	n.do("stop", "calm")
+	n.do("start", "calm")
+	m.awaitAgents(n)
+	room()
+	n.do("down")
+	m.checkDown()
 }

@@ -108,11 +108,17 @@ func (m *machines) locked(name, script string, keys ...string) string {
 // add makes a machine.
 func (m *machines) add() *machine {
 	m.t.Helper()
-	name := fmt.Sprintf("n%d", len(m.all)+1)
 	parent, err := filepath.EvalSymlinks(m.t.TempDir())
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	return m.addIn(parent)
+}
+
+// addIn makes a machine in a directory.
+func (m *machines) addIn(parent string) *machine {
+	m.t.Helper()
+	name := fmt.Sprintf("n%d", len(m.all)+1)
 	dir := filepath.Join(parent, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		m.t.Fatal(err)

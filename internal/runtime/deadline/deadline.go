@@ -199,8 +199,9 @@ func (d Deadline) check(now Instant) error {
 type Writer struct {
 	path, boot string
 
-	mu    sync.Mutex
-	until Instant // as written
+	mu         sync.Mutex
+	until      Instant // as written
+	hasReserve bool
 }
 
 // NewWriter returns a Writer of a file, which may be missing or damaged. It writes nothing yet.
@@ -210,6 +211,7 @@ func NewWriter(path string) (*Writer, error) {
 		return nil, fmt.Errorf("writing deadlines: %w", err)
 	}
 	w := &Writer{path: path, boot: boot}
+	w.findReserve()
 	if d, err := load(path); err == nil {
 		w.until = d.until
 	}
@@ -262,7 +264,7 @@ func (w *Writer) Lift() error {
 func (w *Writer) write(c content) error {
 	text, err := json.Marshal(c)
 	if err == nil {
-		err = private.Replace(w.path, append(text, '\n'))
+		err = w.replace(append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the deadline of the agents: %w", err)
