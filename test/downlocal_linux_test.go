@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -89,5 +90,39 @@ func testFleetEndedAlone(t *testing.T, c *etcdtest.Cluster) {
 	second.do("up", "-d")
 	m.awaitOn(second)
 	second.do("down")
+	m.checkDown()
+}
+
+// A second signal to a node that stands by kills the agents that take their time to end.
+func testFleetEndedAtOnce(t *testing.T, c *etcdtest.Cluster) {
+	m := newMachines(t, c, 2)
+	const asked = "trap 'echo asked' TERM\n" // before it is known that it runs
+	slow := agentTOML("slow", asked+m.locks.script("slow", `while :; do read x <>wait || :; done`), `node = "n2"`,
+		`shutdown = { grace = "1h" }`)
+	for _, n := range m.all {
+		n.rewrite(m.toml, slow)
+		if err := unix.Mkfifo(n.dir+"/wait", 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := m.all[0], m.all[1]
+	first.init()
+	first.wantFailure(1, []string{"up", "-d"}, "t/slow") // which waits for its node
+	second.init()
+	daemon := launch(t, second.dir, "up")
+	m.awaitLife("slow", second)
+	daemon.signal(unix.SIGTERM)
+	sent := time.Now()
+	await(t, waitTimeout, func() string {
+		// Both are one, if they come at the same time.
+		if out, _ := first.try("logs", "slow"); !strings.Contains(out, "asked") || time.Since(sent) < time.Second {
+			return "the agent was not asked to end: " + out
+		}
+		return ""
+	})
+	daemon.signal(unix.SIGTERM)
+	daemon.wantExit(0)
+	second.checkEnded()
+	first.do("down")
 	m.checkDown()
 }

@@ -31,8 +31,9 @@ func TestFleet(t *testing.T) {
 		"paused":          testFleetPaused,
 		"without a store": testFleetWithoutStore,
 		"ended alone":     testFleetEndedAlone,
-		"ended starting":  testFleetEndedWhileStarting,
+		"ended at once":   testFleetEndedAtOnce,
 		"on a full disk":  testFleetOnFullDisk,
+		"ended starting":  testFleetEndedWhileStarting,
 	})
 }
 

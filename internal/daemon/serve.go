@@ -51,6 +51,9 @@ type ServeOptions struct {
 	Sandbox load.Sandbox
 	// Hurry requests that the files are read again; it may be nil. With Once they are read only once.
 	Hurry <-chan struct{}
+	// Killed is closed to kill the agents of a node that are being stopped without a controller here. Those of a
+	// controller are killed by its Stop.
+	Killed <-chan struct{}
 	// Web returns the web page for the settings of the project; nil for no page. node is the name of this machine in
 	// a fleet.
 	Web func(w spec.Web, kept store.Store, socket, node string) Face

@@ -139,6 +139,9 @@ func (m *machine) stopHere(ctx context.Context) {
 	}
 }
 
+// longAgo is a deadline that is over for all agents, whatever their grace.
+const longAgo = deadline.Instant(-1 << 62)
+
 func (m *machine) tryStopHere(ctx context.Context) error {
 	agent.CheckDeadline(ctx, m.runtimes)
 	at, err := deadline.Now()
@@ -147,8 +150,18 @@ func (m *machine) tryStopHere(ctx context.Context) error {
 	}
 	var ending sync.WaitGroup
 	var jobs error
+	ended := make(chan struct{})
 	ending.Go(func() { jobs = m.jobs.End(ctx) })
+	ending.Go(func() {
+		select {
+		case <-m.Killed:
+			m.Logger.Info("a second signal: agents of this node that have not ended are killed")
+			guard.Expire(m.project, longAgo, m.Logger) // what cannot be killed is waited for below
+		case <-ended:
+		}
+	})
 	err = guard.Expire(m.project, at, m.Logger)
+	close(ended)
 	ending.Wait()
 	if err = errors.Join(err, jobs); err != nil {
 		return err

@@ -23,7 +23,7 @@ type Stopper struct {
 	by     syscall.Signal               // the first signal
 	cause  string                       // its name, or that of the key
 	since  time.Time                    // when it came
-	killed bool                         // a second signal has come
+	killed chan struct{}                // closed by the second signal
 	reload chan struct{}                // receives SIGHUP; if nil, SIGHUP stops the fleet
 }
 
@@ -34,7 +34,7 @@ const repeatTime = 200 * time.Millisecond
 // NewStopper returns a Stopper, and a context that the first signal or key cancels.
 func NewStopper() (*Stopper, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Stopper{cancel: cancel}, ctx
+	return &Stopper{cancel: cancel, killed: make(chan struct{})}, ctx
 }
 
 // Control sets the fleet to stop.
@@ -42,6 +42,15 @@ func (s *Stopper) Control(fleet interface{ Stop(keep bool) }) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fleet = fleet
+	if s.Kills() {
+		s.kill()
+	}
+}
+
+// kill kills the fleet, whether or not it is stopping already. Needs mu.
+func (s *Stopper) kill() {
+	s.fleet.Stop(false)
+	s.fleet.Stop(false)
 }
 
 // Signal handles a signal, and reports whether it kills the fleet.
@@ -51,13 +60,14 @@ func (s *Stopper) Signal(sig syscall.Signal) (kill bool) {
 	switch {
 	case s.by == 0:
 		s.begin(sig, unix.SignalName(sig))
-	case s.fleet != nil && time.Since(s.since) > repeatTime:
-		s.fleet.Stop(false) // in case the first has not arrived yet
-		s.fleet.Stop(false)
-		s.killed = true
-		return true
+		return false
+	case time.Since(s.since) <= repeatTime, s.Kills():
+		return false
+	case s.fleet != nil:
+		s.kill()
 	}
-	return false
+	close(s.killed)
+	return true
 }
 
 // Key stops the fleet in order, as an interrupt does. It never kills.
@@ -88,11 +98,17 @@ func (s *Stopper) First() syscall.Signal {
 	return s.by
 }
 
-// Kills reports whether a second signal is killing the fleet.
+// Killed returns a channel that the second signal closes.
+func (s *Stopper) Killed() <-chan struct{} { return s.killed }
+
+// Kills reports whether a second signal has come.
 func (s *Stopper) Kills() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.killed
+	select {
+	case <-s.killed:
+		return true
+	default:
+		return false
+	}
 }
 
 // Cause names the first signal or key, for people.

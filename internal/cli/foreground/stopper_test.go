@@ -37,6 +37,19 @@ func TestStopper(t *testing.T) {
 			t.Errorf("asked %d times, want twice", fleet)
 		}
 
+		// A second signal before the fleet is set.
+		fleet = 0
+		s, _ = NewStopper()
+		s.Signal(15)
+		time.Sleep(repeatTime + 1)
+		if !s.Signal(15) || !s.Kills() || s.Signal(15) {
+			t.Error("the second one did not kill, or the third one did")
+		}
+		<-s.Killed()
+		if s.Control(&fleet); fleet != 2 {
+			t.Errorf("a fleet that comes later was asked %d times, want twice", fleet)
+		}
+
 		s, ctx = NewStopper()
 		s.Broken()
 		if ctx.Err() == nil || s.First() != 0 {

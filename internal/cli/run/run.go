@@ -200,7 +200,7 @@ func serve(ctx context.Context, stop *foreground.Stopper, o daemon.ServeOptions)
 	release := stop.Listen() // before the first agent starts, so that no signal leaves one behind
 	defer release()
 	up := o.Up
-	o.Version = command.Version()
+	o.Version, o.Killed = command.Version(), stop.Killed()
 	o.Up = func(c *controller.Controller, socket string) {
 		stop.Control(c)
 		up(c, socket)

@@ -50,19 +50,19 @@ func NewUp(s *command.Streams) *cobra.Command {
 		Short: "Start the daemon that keeps the fleet running",
 		Long: `Start the daemon. Agents outlive it: when it is killed, the next one takes them over.
 
-In the foreground it prints events until Ctrl-C, which stops all agents in order. With -d it
-goes into the background, and the command returns when every agent has been started. If
-something needs a person, it is listed as by coppice status and the exit code is 1; the daemon
-stays up. If a daemon is already up, up -d prints this list and exits with 0; up in the
-foreground fails.
+In the foreground it prints events until Ctrl-C, which stops all agents in order; a second
+Ctrl-C kills those that have not ended. With -d it goes into the background, and the command
+returns when every agent has been started. If something needs a person, it is listed as by
+coppice status and the exit code is 1; the daemon stays up. If a daemon is already up, up -d
+prints this list and exits with 0; up in the foreground fails.
 
 With --dry-run it starts and stops nothing, and prints what a daemon would do first, or what a
 running daemon is about to do. Without a daemon it runs the checks of pools; with a daemon it
 uses their last results.
 
 With --store, this machine becomes a node of the fleet that has its state there, as by coppice
-cluster init, unless it is one. One node of a fleet is the controller, and runs the agents; the
-others take over if it is lost.`,
+cluster init, unless it is one. Agents run on all nodes of a fleet. One node is the controller,
+which decides what runs where; another one takes over when it is lost.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("fake") {
