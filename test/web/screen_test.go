@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-dev/coppice/internal/exectest"
 )
@@ -28,9 +29,14 @@ func TestScreen(t *testing.T) {
 
 			// Without scripts, it is on the page.
 			c, cookie := s.client(s.link)
-			_, body := s.send(c, cookie, "GET", "/agent/shop/coder", nil, nil)
-			_, screen, _ := strings.Cut(body, `<pre id="screen"`)
-			screen, _, _ = strings.Cut(screen, "</pre>")
+			var body, screen string
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for began := time.Now(); !strings.Contains(screen, "Menu 1") && time.Since(began) < waitTime; <-tick.C {
+				_, body = s.send(c, cookie, "GET", "/agent/shop/coder", nil, nil) // the agent may not have drawn yet
+				_, screen, _ = strings.Cut(body, `<pre id="screen"`)
+				screen, _, _ = strings.Cut(screen, "</pre>")
+			}
 			if !strings.Contains(screen, "\n\n    <span class=\"term-fg32\">Menu 1") ||
 				strings.Contains(screen, "gone") || !strings.Contains(body, "coppice attach shop/coder") {
 				t.Errorf("%s", body)
