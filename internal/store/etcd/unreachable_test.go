@@ -72,7 +72,7 @@ func TestUnreachable(t *testing.T) {
 	})
 	f, hosts := secure.Files, secure.Endpoints()[0]
 	pair := "&cert=" + f.Cert + "&key=" + f.Key
-	_, port, _ := net.SplitHostPort(hosts)
+	_, port, _ := net.SplitHostPort(etcdtest.NewProxy(t, hosts).Address)
 	for name, tt := range map[string]struct{ url, want string }{
 		"nothing listens": {"etcd://" + closed.Addr().String() + "/p",
 			"nothing listens on 127.0.0.1:"},

@@ -26,8 +26,8 @@ type Files struct {
 	pair                  tls.Certificate
 }
 
-// newFiles makes an authority and certificates.
-func newFiles(dir string) (Files, error) {
+// newFiles makes an authority and certificates. That of servers is for a host, and for 127.0.0.1, where proxies listen.
+func newFiles(dir, host string) (Files, error) {
 	f := Files{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "client.pem"),
 		Key: filepath.Join(dir, "client.key"), serverCert: filepath.Join(dir, "server.pem"),
 		serverKey: filepath.Join(dir, "server.key"), Pool: x509.NewCertPool()}
@@ -39,7 +39,7 @@ func newFiles(dir string) (Files, error) {
 	}
 	f.Pool.AddCert(ca)
 	server := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(host)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	if _, err := issue(server, ca, caKey, f.serverCert, f.serverKey); err != nil {
 		return f, err

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,13 +75,14 @@ func Run(program, dir string, o Options) (*Servers, error) {
 
 func (c *Servers) start() error {
 	c.members = nil
+	host := newHost()
 	if c.options.TLS {
 		var err error
-		if c.Files, err = newFiles(c.dir); err != nil {
+		if c.Files, err = newFiles(c.dir, host); err != nil {
 			return err
 		}
 	}
-	ports, err := freePorts(2 * c.options.Members)
+	ports, err := freePorts(host, 2*c.options.Members)
 	if err != nil {
 		return err
 	}
@@ -99,11 +102,20 @@ func (c *Servers) start() error {
 	return nil
 }
 
-// freePorts returns different addresses on which nothing listens.
-func freePorts(n int) ([]string, error) {
+// newHost returns the IP address of a new cluster. On Linux it is one of its own: another cluster could have a port by
+// the time that a member of this one listens, and would be taken for it.
+func newHost() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+}
+
+// freePorts returns different addresses of a host on which nothing listens.
+func freePorts(host string, n int) ([]string, error) {
 	var addresses []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			return nil, err
 		}
