@@ -119,7 +119,9 @@ func TestUnreachable(t *testing.T) {
 				s.Close()
 				t.Fatal("it is open")
 			}
-			if !strings.Contains(err.Error(), tt.want) {
+			// A member that closes a connection at once may end it before it was read why.
+			lost := name == "no certificate" && strings.Contains(err.Error(), "which client certificates it takes")
+			if !strings.Contains(err.Error(), tt.want) && !lost {
 				t.Errorf("%v; want %q", err, tt.want)
 			}
 			if strings.Contains(err.Error(), dir) {
